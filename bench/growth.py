@@ -3,7 +3,7 @@
 
 Runs `ifonly bench` and draws docs/figures/growth-*.svg.
 
-    cargo build --release -p ifonly
+    cargo build --release -p ifonly -p ifonly-bench
     python3 bench/growth.py [--quick] [--only M|d|R|N]
 
 Each point is a separate run. The curves show ratios to the time of reading the same rows in the
@@ -29,7 +29,7 @@ def points(quick):
     yield "M", "rows M", [(m, ["--rows", str(m), "--rounds", str(max(5, min(100, 10_000_000 // m)))]) for m in rows]
     base = ["--rows", "1000000", "--rounds", "7"]
     yield "d", "features d", [(d, [*base, "--features", str(d)]) for d in (8, 12, 16, 20, 24, 32, 40, 48, 56, 64)]
-    yield "R", "largest level R", [(r, [*base, "--range", str(r)]) for r in (3, 15, 63, 100, 255, 256, 1000, 2000, 4000)]
+    yield "R", "largest level R", [(r, [*base, "--max-level", str(r)]) for r in (3, 15, 63, 100, 255, 256, 1000, 2000, 4000)]
     yield "N", "servers N", [(n, [*base, "--servers", str(n)]) for n in (2, 3, 4, 5, 6)]
 
 

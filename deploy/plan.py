@@ -14,7 +14,7 @@ import math
 # Nanoseconds per row of 32 bytes: the scan of one server, `ifonly bench --rounds 15` on one Zen 3
 # core with AVX2 (docs/records/performance.md).
 READ = 2.32 / 1.57  # time of Baseline divided by its ratio to reading
-GATED_TABLE = 14.8  # --form gated-table
+GATED_TABLE = 14.8  # --row-function gated-table
 SHUFFLE = 4.6
 RECORDS_OF_READ = 0.75  # XOR of records: 74 to 81% of the speed of reading them
 BATCHED = 1.95  # Baseline, 64 queries in one shared scan

@@ -9,8 +9,11 @@ import json
 import pathlib
 import sys
 
+import bundle
 import check_sealed
+import refusals
 import schemes
+import searches
 import signature
 import transcript
 import values
@@ -28,8 +31,14 @@ def check(name, vectors):
         check_sealed.check(vectors)
     elif name == "sealed-search":
         check_sealed.check_search(vectors)
+    elif name == "searches":
+        searches.check(vectors)
+    elif name == "refusals":
+        refusals.check(vectors)
     elif name == "values":
         values.check(vectors)
+    elif name == "bundle":
+        bundle.check(vectors)
     else:
         schemes.check(vectors, name)
 
@@ -53,6 +62,9 @@ def falsified(value):
         hexadecimal = value and all(c in "0123456789abcdef" for c in value)
         yield (("1" if value[0] == "0" else "0") + value[1:] if hexadecimal else value + "x")
         yield value[:-2] if hexadecimal else ""
+        if hexadecimal and len(value) > 64:
+            middle = len(value) // 2
+            yield value[:middle] + ("1" if value[middle] == "0" else "0") + value[middle + 1 :]
     elif value is None:
         yield 0
     elif isinstance(value, list):
@@ -68,18 +80,25 @@ def places(value, path=()):
         yield from places(inner, path + (key,))
 
 
+def is_refused_input(part, path):
+    """Tests for an input that must be refused: another input may be refused as well."""
+    if path[0] == "refusals":
+        return len(path) > 1
+    return path[0] == "notations" and path[-1] == "text" and part["notations"][path[1]]["texts"][path[3]]["number"] is None
+
+
 def slips(name, vectors):
     """Returns the falsifications that were not detected, and the number of all."""
-    if "cases" in vectors:
-        # One case at a time, so that the others are not checked again.
-        parts = [{"scheme": vectors["scheme"], "cases": [case]} for case in vectors["cases"]]
-    else:
-        parts = [vectors]
+    parts = [vectors]
+    for entries in ("cases", "searches"):
+        if entries in vectors:
+            # One entry at a time, so that the others are not checked again.
+            parts = [{**vectors, entries: [entry]} for entry in vectors[entries]]
     tried, found = 0, []
     for number, part in enumerate(parts):
         for path in places(part):
-            # The list of cases may have any length.
-            if not path or path == ("cases",):
+            # The list of entries may have any length.
+            if path in ((), ("cases",), ("searches",)) or name == "values" and is_refused_input(part, path):
                 continue
             holder = copy.deepcopy(part)
             inner = holder
@@ -87,6 +106,8 @@ def slips(name, vectors):
                 inner = inner[key]
             honest = inner[path[-1]]
             for lie in falsified(honest):
+                if lie == honest:
+                    continue
                 inner[path[-1]] = lie
                 tried += 1
                 if complaint(name, holder) is None:

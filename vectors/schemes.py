@@ -22,40 +22,38 @@ def usual_points(q, count):
     return [(n // 2 + 1) * (-1) ** n % q for n in range(count)]
 
 
-class Case:
-    """A case of scheme `name`. Fields that the scheme does not use must be absent."""
+def used_fields(name):
+    """Returns the fields of the user's secret and the parameters that scheme `name` uses."""
+    weighted, table = name.endswith("+"), name in ("table", "gated-costs", "gated-tables")
+    by_table = name in ("gated-ranges", "gated-ranges+", "gated-tables")
+    gated = name.startswith(("two-phase", "gated")) or "single-phase" in name
+    secret = {"x"} if not table or name == "gated-costs" else set()
+    secret |= {"immutable"} if gated and not by_table else set()
+    secret |= {"weights"} if weighted else set()
+    secret |= {"cost_tables"} if table else set()
+    secret |= {"gate_tables"} if by_table else set()
+    params = {"ranges", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
+    params |= {"weight_limit"} if weighted else set()
+    params |= {"immutable_limit"} if "single-phase" in name else set()
+    params |= {"d_min"} if "mask" in name else set()
+    params |= {"exponent"} if "lp" in name else set()
+    params |= {"cost_limit"} if table else set()
+    return secret, params
 
-    def __init__(self, name, case):
-        self.name = name
-        weighted, table = name.endswith("+"), name in ("table", "gated-costs", "gated-tables")
-        by_table = name in ("gated-ranges", "gated-ranges+", "gated-tables")
-        gated = name.startswith(("two-phase", "gated")) or "single-phase" in name
-        fields = {"bound", "field", "q", "alphas", "params", "rows", "order", "client_randomness", "server_randomness"}
-        fields |= {"queries", "answers", "behaviour", "decoded", "liars", "qualifying", "nearest"}
-        fields |= {"x"} if not table or name == "gated-costs" else set()
-        fields |= {"immutable"} if gated and not by_table else set()
-        fields |= {"weights"} if weighted else set()
-        fields |= {"cost_tables"} if table else set()
-        fields |= {"gate_tables"} if by_table else set()
-        params = {"ranges", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
-        params |= {"weight_limit"} if weighted else set()
-        params |= {"immutable_limit"} if "single-phase" in name else set()
-        params |= {"d_min"} if "mask" in name else set()
-        params |= {"exponent"} if "lp" in name else set()
-        params |= {"cost_limit"} if table else set()
-        assert set(case) == fields and set(case["params"]) == params, "fields"
-        self.immutable = self.weights = self.cost_tables = self.gate_tables = None
-        self.__dict__.update(case)
-        p = self.params
-        self.ranges, self.M, self.d, self.p = p["ranges"], p["rows"], len(p["ranges"]), p.get("exponent")
+
+class Deployment:
+    """Scheme `name` with the parameters `params`: its bound, degrees and numbers of servers."""
+
+    def __init__(self, name, params):
+        self.name, self.params = name, params
+        self.ranges, self.M, self.p = params["ranges"], params["rows"], params.get("exponent")
+        self.d = len(self.ranges)
         self.delta = sum(r * r for r in self.ranges)
-        self.most = self.delta * (p["weight_limit"] if weighted else 1)
-        self.weights = self.weights or [1] * self.d
-        self.immutable = self.immutable or [False] * self.d
-        self.x = case.get("x", [0] * self.d)
+        self.most = self.delta * params.get("weight_limit", 1)
         self.diff = "diff" in name
         self.positions = self.M - self.diff
         self.phases = 2 if name.startswith("two-phase") else 1
+        self.servers = max(self.responders(phase) for phase in range(self.phases))
 
     def bound_of_values(self):
         p, name = self.params, self.name
@@ -85,21 +83,38 @@ class Case:
     def responders(self, phase):
         return self.kappa(phase) + 1 + self.params["silent"] + 2 * self.params["lying"]
 
-    def check_inputs(self):
-        p, q, alphas = self.params, self.q, self.alphas
-        servers = max(self.responders(phase) for phase in range(self.phases))
-        assert len(alphas) == servers and len(set(alphas)) == servers, "alphas"
-        assert all(0 < alpha < q for alpha in alphas), "alphas"
-        assert self.bound == self.bound_of_values(), "bound"
-        above = max(self.bound, servers)
-        if self.field == "smallest":
+    def check_modulus(self, q, bound, field):
+        assert bound == self.bound_of_values(), "bound"
+        above = max(bound, self.servers)
+        if field == "smallest":
             assert q == next(n for n in itertools.count(above + 1) if is_prime(n)), "q"
-        elif self.field == "largest":
+        elif field == "largest":
             below = lambda bits: next(n for n in range((1 << bits) - 1, 1, -1) if is_prime(n))
             assert q == next(n for n in map(below, range(2, 63)) if n > above), "q"
         else:
-            assert self.field == "given" and is_prime(q) and q > above, "q"
-        assert self.field == "given" or alphas == usual_points(q, servers), "alphas"
+            assert field == "given" and is_prime(q) and q > above, "q"
+
+
+class Query(Deployment):
+    """A database and a user's secret, with the formulas of the scheme.
+
+    `fields` has q, alphas, params, rows, order and the secret's fields that the scheme uses.
+    """
+
+    def __init__(self, name, fields):
+        super().__init__(name, fields["params"])
+        self.immutable = self.weights = self.cost_tables = self.gate_tables = None
+        self.__dict__.update(fields)
+        self.weights = self.weights or [1] * self.d
+        self.immutable = self.immutable or [False] * self.d
+        self.x = fields.get("x", [0] * self.d)
+
+    def check_query(self, field):
+        p, q, alphas = self.params, self.q, self.alphas
+        self.check_modulus(q, self.bound, field)
+        assert len(alphas) == self.servers and len(set(alphas)) == self.servers, "alphas"
+        assert all(0 < alpha < q for alpha in alphas), "alphas"
+        assert field == "given" or alphas == usual_points(q, self.servers), "alphas"
         assert len(self.rows) == self.M and all(len(row) == self.d for row in self.rows + [self.x]), "rows"
         assert all(0 <= v <= r for row in self.rows + [self.x] for v, r in zip(row, self.ranges)), "rows"
         assert len(self.immutable) == self.d and all(type(i) is bool for i in self.immutable), "immutable"
@@ -116,11 +131,6 @@ class Case:
             assert all(0 <= entry <= most for table in tables or [] for entry in table), "tables"
         assert (self.order is not None) == p["shuffle"], "order"
         assert self.order is None or sorted(self.order) == list(range(self.M)), "order"
-        assert len(self.behaviour) == servers and set(self.behaviour) <= {"honest", "silent", "adds 1"}, "behaviour"
-        assert self.behaviour.count("silent") == p["silent"], "behaviour"
-        assert self.behaviour.count("adds 1") == p["lying"], "behaviour"
-        for name in ("client_randomness", "server_randomness", "queries", "answers", "decoded"):
-            assert len(getattr(self, name)) == self.phases, name
 
     def row_at(self, position):
         return self.rows[self.order[position] if self.order else position]
@@ -246,6 +256,81 @@ class Case:
             return [value(position) - value(position + 1)]
         return [value(position) * drawn.get("rho", 1) + drawn.get("mu", 0) * one]
 
+    def answer(self, phase, alpha, shares, randomness):
+        """Returns the field elements that the server at point alpha answers to these shares."""
+        half = len(shares) // 2
+        parts = [(shares, 1)]
+        if self.params["verified"]:
+            parts = [(shares[:half], 1), (shares[half : 2 * half], shares[-1][0])]
+        elements = []
+        for position, pads in enumerate(randomness["pads"]):
+            row = [o for s, one in parts for o in self.outputs(phase, s, one, randomness, position)]
+            elements += [(o + sum(alpha ** (j + 1) * z for j, z in enumerate(pad))) % self.q for o, pad in zip(row, pads)]
+        return elements
+
+    def outputs_per_row(self):
+        """Returns the number of outputs of a row, without and with those that verify."""
+        plain = 2 if self.name.startswith("gated") else 1
+        return plain, plain * (2 if self.params["verified"] else 1)
+
+    def columns(self, phase, answers, queries):
+        """Returns the point and the answer of each server, without its known part.
+
+        `answers` maps servers to their field elements.
+        """
+        verified, (plain, per_row) = self.params["verified"], self.outputs_per_row()
+        halves = lambda shares: [shares[: len(shares) // 2], shares[len(shares) // 2 : -1]] if verified else [shares]
+        columns = {}
+        for n, answer in answers.items():
+            known = [part for half in halves(queries[n]) for part in [0] * (plain - 1) + [self.known(phase, half)]]
+            columns[n] = self.alphas[n], [(a - known[i % per_row]) % self.q for i, a in enumerate(answer)]
+        return columns
+
+    def values(self, phase, kept, vectors, offset, r):
+        """Decodes the columns `kept`."""
+        plain, per_row = self.outputs_per_row()
+        values = interpolate(self.q, kept, 0)
+        rows = [values[i : i + per_row] for i in range(0, len(values), per_row)]
+        if self.params["verified"]:
+            assert all([r * v % self.q for v in row[:plain]] == row[plain:] for row in rows), "verification failed"
+        constant = offset + self.known(phase, vectors)
+        return [(v + (constant if i == plain - 1 else 0)) % self.q for row in rows for i, v in enumerate(row[:plain])]
+
+    def ranks(self, phase, decoded, theta):
+        """Returns a rank per row; smaller is nearer, None does not match."""
+        if self.name.startswith("gated"):
+            return [cost if gate == 0 else None for gate, cost in zip(decoded[::2], decoded[1::2])]
+        if self.diff:
+            signed = [value - self.q if value > self.q // 2 else value for value in decoded]
+            return [0] + [-total for total in itertools.accumulate(signed)]
+        if self.name == "dot":
+            return [-value for value in decoded]
+        if self.name.startswith("two-phase"):
+            return [v if (v == 0 if phase == 0 else t) else None for v, t in zip(decoded, theta)]
+        if "single-phase" in self.name:
+            return [value if value <= self.most else None for value in decoded]
+        return decoded
+
+
+class Case(Query):
+    """A case of scheme `name`. Fields that the scheme does not use must be absent."""
+
+    def __init__(self, name, case):
+        secret, params = used_fields(name)
+        fields = {"bound", "field", "q", "alphas", "params", "rows", "order", "client_randomness", "server_randomness"}
+        fields |= {"queries", "answers", "behaviour", "decoded", "liars", "qualifying", "nearest"}
+        assert set(case) == fields | secret and set(case["params"]) == params, "fields"
+        super().__init__(name, case)
+
+    def check_inputs(self):
+        self.check_query(self.field)
+        p = self.params
+        assert len(self.behaviour) == self.servers and set(self.behaviour) <= {"honest", "silent", "adds 1"}, "behaviour"
+        assert self.behaviour.count("silent") == p["silent"], "behaviour"
+        assert self.behaviour.count("adds 1") == p["lying"], "behaviour"
+        for name in ("client_randomness", "server_randomness", "queries", "answers", "decoded"):
+            assert len(getattr(self, name)) == self.phases, name
+
     def check_queries(self, phase, vectors):
         """Checks the shares against the client's draws.
 
@@ -282,62 +367,28 @@ class Case:
 
     def check_answers(self, phase):
         """Checks each server's answers against its shares and the server randomness."""
-        q, randomness, verified = self.q, self.server_randomness[phase], self.params["verified"]
-        per_row = (2 if self.name.startswith("gated") else 1) * (2 if verified else 1)
+        q, randomness = self.q, self.server_randomness[phase]
         assert set(randomness) == {"pads"} | self.uses(phase), "server_randomness"
         least, limit = {"rho": 1}, {"mu": self.params.get("d_min")}
         for name in self.uses(phase):
             assert len(randomness[name]) == self.positions, name
             assert all(least.get(name, 0) <= z < limit.get(name, q) for z in randomness[name]), name
-        shape = [[self.kappa(phase)] * per_row] * self.positions
+        shape = [[self.kappa(phase)] * self.outputs_per_row()[1]] * self.positions
         assert [[len(pads) for pads in row] for row in randomness["pads"]] == shape, "pads"
         assert all(0 <= z < q for row in randomness["pads"] for pads in row for z in pads), "pads"
         assert len(self.answers[phase]) == len(self.queries[phase]), "answers"
         for alpha, shares, answer in zip(self.alphas, self.queries[phase], self.answers[phase]):
-            half = len(shares) // 2
-            parts = [(shares[:half], 1), (shares[half : 2 * half], shares[-1][0])] if verified else [(shares, 1)]
-            expected = []
-            for position, pads in enumerate(randomness["pads"]):
-                row = [o for s, one in parts for o in self.outputs(phase, s, one, randomness, position)]
-                expected += [(o + sum(alpha ** (j + 1) * z for j, z in enumerate(pad))) % q for o, pad in zip(row, pads)]
-            assert answer == expected, "answers"
+            assert answer == self.answer(phase, alpha, shares, randomness), "answers"
 
     def decode(self, phase, vectors, offset, r):
         """Returns the decoded values and the lying servers."""
-        q, verified, queries = self.q, self.params["verified"], self.queries[phase]
-        plain = 2 if self.name.startswith("gated") else 1
-        per_row = plain * (2 if verified else 1)
-        halves = lambda shares: [shares[: len(shares) // 2], shares[len(shares) // 2 : -1]] if verified else [shares]
-        columns = {}
-        for n, (alpha, answer, shares) in enumerate(zip(self.alphas, self.answers[phase], queries)):
-            if self.behaviour[n] != "silent":
-                said = [a + (self.behaviour[n] == "adds 1") for a in answer]
-                known = [part for half in halves(shares) for part in [0] * (plain - 1) + [self.known(phase, half)]]
-                columns[n] = alpha, [(a - known[i % per_row]) % q for i, a in enumerate(said)]
-        kept, liars = honest(q, columns, self.kappa(phase) + 1, self.params["lying"])
-        values = interpolate(q, kept, 0)
-        rows = [values[i : i + per_row] for i in range(0, len(values), per_row)]
-        if verified:
-            assert all([r * v % q for v in row[:plain]] == row[plain:] for row in rows), "verification"
-        constant = offset + self.known(phase, vectors)
-        decoded = [(v + (constant if i == plain - 1 else 0)) % q for row in rows for i, v in enumerate(row[:plain])]
+        said = {n: answer for n, answer in enumerate(self.answers[phase]) if self.behaviour[n] != "silent"}
+        said = {n: [a + (self.behaviour[n] == "adds 1") for a in answer] for n, answer in said.items()}
+        columns = self.columns(phase, said, self.queries[phase])
+        kept, liars = honest(self.q, columns, self.kappa(phase) + 1, self.params["lying"])
+        decoded = self.values(phase, kept, vectors, offset, r)
         assert decoded == self.decoded[phase], "decoded"
         return decoded, liars
-
-    def ranks(self, phase, decoded, theta):
-        """Returns a rank per row; smaller is nearer, None does not match."""
-        if self.name.startswith("gated"):
-            return [cost if gate == 0 else None for gate, cost in zip(decoded[::2], decoded[1::2])]
-        if self.diff:
-            signed = [value - self.q if value > self.q // 2 else value for value in decoded]
-            return [0] + [-total for total in itertools.accumulate(signed)]
-        if self.name == "dot":
-            return [-value for value in decoded]
-        if self.name.startswith("two-phase"):
-            return [v if (v == 0 if phase == 0 else t) else None for v, t in zip(decoded, theta)]
-        if "single-phase" in self.name:
-            return [value if value <= self.most else None for value in decoded]
-        return decoded
 
     def check(self):
         self.check_inputs()

@@ -29,14 +29,45 @@ def sign(seed, message):
     return point + answer.to_bytes(32, "little")
 
 
+def decoded(data):
+    """Returns the point with this canonical encoding, None if there is none."""
+    y, sign = int.from_bytes(data, "little") % 2**255, data[31] >> 7
+    if y >= p.P:
+        return None
+    square, x = p._sqrt_ratio(y * y - 1, p.D * y * y + 1)
+    if not square or x == 0 and sign:
+        return None
+    x = p.P - x if x & 1 != sign else x
+    return x, y, 1, x * y % p.P
+
+
+def verifies(public, message, signature):
+    """Verifies strictly: S below the order, no point of small order, no cofactor."""
+    a, r = decoded(public), decoded(signature[:32])
+    s = int.from_bytes(signature[32:], "little")
+    small = lambda point: encoded(p.point_times(point, 8)) == encoded((0, 1, 1, 0))
+    if a is None or r is None or small(a) or small(r) or s >= p.GROUP_ORDER:
+        return False
+    k = sha512(signature[:32] + public + message) % p.GROUP_ORDER
+    x, y, z, t = a
+    sum_of_points = p.point_add(p.point_times(p.BASE, s), p.point_times((-x, y, z, -t), k))
+    return encoded(sum_of_points) == signature[:32]
+
+
+def subject(dataset, schema):
+    """Returns the bytes that bind signatures to a dataset."""
+    texts = [dataset[field].encode() for field in ("name", "version")]
+    lengths = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    return p.derive_key("ifonly signed records v1", lengths + schema.encode())
+
+
 def check(v):
     assert set(v) == set("signing_key public_key name version schema text subject message signature".split()), "fields"
     seed = bytes.fromhex(v["signing_key"])
     assert v["public_key"] == keys(seed)[2].hex(), "public_key"
-    texts = [v[field].encode() for field in ("name", "version")]
-    lengths = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
-    subject = p.derive_key("ifonly signed records v1", lengths + v["schema"].encode())
-    assert v["subject"] == subject.hex(), "subject"
-    message = b"ifonly record v1" + subject + bytes.fromhex(v["text"])
+    context = subject(v, v["schema"])
+    assert v["subject"] == context.hex(), "subject"
+    message = b"ifonly record v1" + context + bytes.fromhex(v["text"])
     assert v["message"] == message.hex(), "message"
     assert v["signature"] == sign(seed, message).hex(), "signature"
+    assert verifies(keys(seed)[2], message, bytes.fromhex(v["signature"])), "signature"

@@ -2,6 +2,7 @@
 import datetime
 import json
 import math
+import re
 from decimal import Decimal
 
 import primitives
@@ -112,16 +113,84 @@ def top(feature):
     return len(words(feature)) - 1
 
 
+def is_space(character):
+    """Tests the Unicode property White_Space, which excludes the separators U+001C to U+001F."""
+    return character.isspace() and character not in "\x1c\x1d\x1e\x1f"
+
+
+def trimmed(text):
+    while text and is_space(text[0]):
+        text = text[1:]
+    while text and is_space(text[-1]):
+        text = text[:-1]
+    return text
+
+
+PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+TIMESTAMP = re.compile(r"(.{10})(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]*)?)?)?Z?")
+
+
+def plain(text):
+    return number_of(text) if PLAIN.fullmatch(text) else None
+
+
+def formatted(notation, text):
+    """Reads the rules `formatted`, `body` and `number` of the grammar."""
+    prefix, suffix = notation["prefix"], notation["suffix"]
+    must(notation["thousands"] is None or len(notation["thousands"]) == 1, "thousands")
+    negative = 0
+    if text.startswith("(") and text.endswith(")") and len(text) > 1:
+        text, negative = text[1:-1], 1
+    elif text.startswith("-"):
+        text, negative = text[1:], 1
+    if not (text.startswith(prefix) and text.endswith(suffix) and len(text) >= len(prefix) + len(suffix)):
+        return None
+    text = trimmed(text[len(prefix) : len(text) - len(suffix)])
+    if text.startswith("-"):
+        text, negative = text[1:], negative + 1
+    point = re.escape(notation["decimal"])
+    whole = "[0-9]+"
+    if notation["thousands"]:
+        whole += f"|[0-9]{{1,3}}(?:{re.escape(notation['thousands'])}[0-9]{{3}})+"
+    match = re.fullmatch(f"({whole})(?:{point}([0-9]*))?|{point}([0-9]+)", text)
+    if not match or negative > 1:
+        return None
+    digits = re.sub("[^0-9]", "", match[1] or "") or "0"
+    number = float(digits + "." + (match[2] or match[3] or "0"))
+    return -number if negative and number else number
+
+
+def days(text):
+    match = DATE.fullmatch(text)
+    try:
+        return float((datetime.date(*map(int, match.groups())) - datetime.date(1970, 1, 1)).days) if match else None
+    except ValueError:
+        return None
+
+
+def seconds(text):
+    match = TIMESTAMP.fullmatch(text)
+    day = days(match[1]) if match else None
+    if day is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in match.group(2, 3, 4))
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return (day * 86400 + hour * 3600 + minute * 60 + second) + float("0" + (match[5] or ".0") + "0")
+
+
 def read(notation, text):
-    text = text.strip()
+    """Returns the number that a text means, or None if the notation refuses the text."""
+    text = trimmed(text)
+    must(notation["type"] in ("plain", "formatted", "date", "timestamp"), "notation")
     if notation["type"] == "date":
-        return float((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)
-    if notation["type"] == "formatted" and text.startswith(notation["prefix"]) and text.endswith(notation["suffix"]):
-        inner = text[len(notation["prefix"]) : len(text) - len(notation["suffix"])]
-        inner = inner.replace(notation["thousands"] or "", "").replace(notation["decimal"], ".")
-        if number_of(inner) is not None:
-            return number_of(inner)
-    return number_of(text)
+        return days(text)
+    if notation["type"] == "timestamp":
+        return seconds(text)
+    number = formatted(notation, text) if notation["type"] == "formatted" else None
+    number = plain(text) if number is None else number
+    return number + 0.0 if number is not None and math.isfinite(number) else None
 
 
 def place(choices, text):
@@ -231,7 +300,13 @@ def permitted_levels(schema, k, values):
         group = [f for f in schema["features"] if f["one_hot"] and column(f) == column(feature)]
         hits = [place([f["one_hot"]["category"] for f in group], value) for value in values]
         return [top(feature) if group[hit] is feature else 0 for hit in hits]
-    return [encode(feature, value)[0] for value in values]
+    levels = []
+    for value in values:
+        level, number = encode(feature, value)
+        alone = number is None or interval(feature, level) == (number, number)
+        must(alone, f"{value} is not a level by itself")
+        levels.append(level)
+    return levels
 
 
 def gate(schema, k, own, wishes):
@@ -326,7 +401,8 @@ def texts_of(record, columns):
 
 
 def check(vectors):
-    must(set(vectors) == {"manifest", "digest", "people", "record", "questions"}, "fields")
+    fields = {"manifest", "digest", "people", "record", "questions", "refusals", "notations"}
+    must(set(vectors) == fields, "fields")
     text = vectors["manifest"]
     manifest = json.loads(text)
     must(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False) == text, "the canonical form")
@@ -337,12 +413,32 @@ def check(vectors):
         must(levels == person["levels"], "levels")
         must(all(person["values"].values()), "a missing value is written as a word in this file")
         must(set(person["values"]) == {column(feature) for feature in manifest["schema"]["features"]}, "columns")
-    must(len(vectors["people"]) == 3 and len(vectors["questions"]) == 4, "number of people and questions")
+    counts = {"people": 3, "questions": 11, "refusals": 6, "notations": 6}
+    must(all(len(vectors[name]) == count for name, count in counts.items()), "number of entries")
     record = bytes.fromhex(vectors["record"]["bytes"])
     must(len(record) == manifest["record_length"], "the record's length")
-    must(texts_of(record, 9) == vectors["record"]["texts"], "the record's texts")
+    must(texts_of(record, 11) == vectors["record"]["texts"], "the record's texts")
     for question in vectors["questions"]:
         must(question["values"] in [person["values"] for person in vectors["people"]], "unknown values")
         costs, gates = tables(manifest, question["values"], question["wishes"])
         must(costs == question["cost_tables"], "cost tables")
         must(gates == question["gate_tables"], "gate tables")
+    for refusal in vectors["refusals"]:
+        must(set(refusal) == {"values", "wishes"}, "fields of a refusal")
+        must(refusal["values"] in [person["values"] for person in vectors["people"]], "unknown values")
+        must(is_refused(manifest, refusal), "wishes that must be refused")
+    must([len(entry["texts"]) for entry in vectors["notations"]] == [19, 17, 7, 5, 9, 9], "number of texts")
+    for entry in vectors["notations"]:
+        must(set(entry) == {"notation", "texts"}, "fields of a notation")
+        for text in entry["texts"]:
+            must(set(text) == {"text", "number"}, "fields of a text")
+            number = read(entry["notation"], text["text"])
+            must(number == text["number"], f"{text['text']!r} means {number}")
+
+
+def is_refused(manifest, refusal):
+    try:
+        tables(manifest, refusal["values"], refusal["wishes"])
+    except AssertionError:
+        return True
+    return False

@@ -1,20 +1,20 @@
-//! What comes to a client: the answers of servers, changed, cut, replaced or left out, in every
-//! step of a search.
+//! The target `answers`: the input of a client. The answers of servers are changed, truncated,
+//! replaced, extended or omitted in every step of a search.
 
-use crate::messages::{DEPLOYMENTS, SERVERS, search};
+use crate::messages::{INSTANCES, SERVERS, search};
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::search::StepMessages;
 
-/// The first byte chooses the deployment. Then, for every answer, a byte says what becomes of it,
-/// and some need more.
+/// The first byte selects the scheme instance. Then each answer takes one byte that selects its
+/// change, and the bytes that this change needs.
 pub(crate) fn run(bytes: &[u8]) {
     let mut bytes = bytes.iter().copied();
-    let number = usize::from(bytes.next().unwrap_or(0)) % DEPLOYMENTS.len();
+    let number = usize::from(bytes.next().unwrap_or(0)) % INSTANCES.len();
     let (mut search, mut random) = (search(number), SeededRandom::new(2));
     let mut steps = 0;
     while let Some(StepMessages { messages, .. }) = search.next(&mut random) {
         for (index, (message, server)) in (1..).zip(messages.iter().zip(&SERVERS[number])) {
-            // Whoever was given no ticket, or a wrong one, is refused from then on.
+            // Servers refuse later phases of a search that received no ticket or a wrong one.
             let Ok(mut answer) = server.respond(message) else { continue };
             let mut next = || bytes.next().unwrap_or(0);
             match next() % 6 {
@@ -23,12 +23,12 @@ pub(crate) fn run(bytes: &[u8]) {
                 2 => answer.truncate(next().into()),
                 3 => answer = (0..next()).map(|_| next()).collect(),
                 4 => {
-                    let (place, change) = (usize::from(next()), next());
-                    answer.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= change);
+                    let (index, change) = (usize::from(next()), next());
+                    answer.iter_mut().skip(index).take(1).for_each(|byte| *byte ^= change);
                 }
                 _ => answer.extend((0..next()).map(|_| 0)),
             }
-            // In two pieces, as a network brings it.
+            // Networks deliver answers in pieces.
             let (first, second) = answer.split_at(answer.len().min(next().into()));
             search.receive_part(index, first);
             if next() % 8 == 7 {
@@ -38,7 +38,7 @@ pub(crate) fn run(bytes: &[u8]) {
         }
         steps += 1;
     }
-    assert_eq!(steps, DEPLOYMENTS[number].phases() + 1, "a search ended early, which servers would see");
+    assert_eq!(steps, INSTANCES[number].phases() + 1, "a search must not end early, because servers would notice");
     let _ = search.finish();
 }
 

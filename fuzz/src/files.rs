@@ -1,6 +1,6 @@
-//! Files: tables, schemas, row stores and bundles.
+//! Targets for files: tables, schema files, row stores and bundles.
 
-use crate::world::{BUNDLE, CSV, DESK, SCHEMA, options};
+use crate::world::{BUNDLE, CSV, SCHEMA, WORK_DIR, options};
 use ifonly_bundle::{BuildOptions, Bundle, build};
 use ifonly_scan::RowStore;
 use ifonly_values::record::Record;
@@ -13,25 +13,25 @@ use parquet::schema::parser::parse_message_type;
 use std::fs;
 use std::sync::Arc;
 
-/// What is built opens, and its records say what its rows say.
+/// Builds a bundle. If that succeeds, the bundle must open and its records must match its rows.
 fn check(options: &BuildOptions) {
     if build(options, &mut |_| {}).is_err() {
         return;
     }
-    let bundle = Bundle::open(&options.output).expect("what was built opens");
+    let bundle = Bundle::open(&options.output).expect("a built bundle opens");
     let schema = bundle.manifest().schema();
     for (record, levels) in bundle.texts().zip(bundle.rows().levels()) {
-        let record = Record::decode(schema, record).expect("a record of this schema");
-        assert_eq!(record.levels(schema).expect("values of this schema"), levels);
+        let record = Record::decode(schema, record).expect("the record decodes under the schema");
+        assert_eq!(record.levels(schema).expect("the values are valid under the schema"), levels);
     }
 }
 
 pub(crate) fn schemas(bytes: &[u8]) {
     let (data, schema) = ("schema-target.csv", "schema-target.toml");
-    if !DESK.join(data).exists() {
-        fs::write(DESK.join(data), CSV).expect("a file");
+    if !WORK_DIR.join(data).exists() {
+        fs::write(WORK_DIR.join(data), CSV).expect("the file can be written");
     }
-    fs::write(DESK.join(schema), bytes).expect("a file");
+    fs::write(WORK_DIR.join(schema), bytes).expect("the file can be written");
     check(&options(data, Some(schema)));
 }
 
@@ -39,11 +39,11 @@ pub(crate) fn schema_seeds() -> Vec<Vec<u8>> {
     vec![SCHEMA.into(), "target = 'ok'\naccept = ['1']\n[features.since]\nscale = 'round'\n".into()]
 }
 
-/// A table, as it is or compressed: the ending says which.
+/// A CSV table. The first byte selects the file extension, hence the compression.
 pub(crate) fn csv(bytes: &[u8]) {
-    let Some((ending, bytes)) = bytes.split_first() else { return };
-    let name = ["data.csv", "data.csv.gz", "data.csv.zst"][usize::from(*ending) % 3];
-    fs::write(DESK.join(name), bytes).expect("a file");
+    let Some((extension, bytes)) = bytes.split_first() else { return };
+    let name = ["data.csv", "data.csv.gz", "data.csv.zst"][usize::from(*extension) % 3];
+    fs::write(WORK_DIR.join(name), bytes).expect("the file can be written");
     check(&options(name, None));
 }
 
@@ -53,14 +53,14 @@ pub(crate) fn csv_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn parquet(bytes: &[u8]) {
-    fs::write(DESK.join("data.parquet"), bytes).expect("a file");
+    fs::write(WORK_DIR.join("data.parquet"), bytes).expect("the file can be written");
     check(&options("data.parquet", None));
 }
 
 pub(crate) fn parquet_seeds() -> Vec<Vec<u8>> {
     let codecs =
         [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::GZIP(Default::default()), Compression::LZ4_RAW];
-    codecs.map(|codec| small_parquet(codec).expect("a small file")).into()
+    codecs.map(|codec| small_parquet(codec).expect("the Parquet file can be written")).into()
 }
 
 fn small_parquet(codec: Compression) -> Result<Vec<u8>, ParquetError> {
@@ -89,41 +89,41 @@ fn small_parquet(codec: Compression) -> Result<Vec<u8>, ParquetError> {
 pub(crate) fn stores(bytes: &[u8]) {
     let Ok(store) = RowStore::from_bytes(bytes.to_vec()) else { return };
     for levels in store.levels() {
-        assert!(levels.iter().zip(store.max_levels()).all(|(&level, &range)| u32::from(level) <= range));
+        assert!(levels.iter().zip(store.max_levels()).all(|(&level, &max_level)| u32::from(level) <= max_level));
     }
     let mut again = Vec::new();
-    store.write_to(&mut again).expect("memory is written to");
-    assert_eq!(again, bytes, "one database, one file");
+    store.write_to(&mut again).expect("writing to memory succeeds");
+    assert_eq!(again, bytes, "a database has exactly one encoding");
 }
 
 pub(crate) fn store_seeds() -> Vec<Vec<u8>> {
     let bytes = |max_levels: &[u32], rows: &[&[u16]]| {
         let mut bytes = Vec::new();
-        let store = RowStore::build(max_levels, rows).expect("rows");
-        store.write_to(&mut bytes).expect("memory is written to");
+        let store = RowStore::build(max_levels, rows).expect("the rows are valid");
+        store.write_to(&mut bytes).expect("writing to memory succeeds");
         bytes
     };
     vec![bytes(&[9, 1], &[&[3, 1], &[9, 0]]), bytes(&[1000, 255, 3], &[&[999, 255, 3]])]
 }
 
-/// Three files, each after its length in two bytes, with checksums that fit: damage that a checksum
-/// would show is no test.
+/// Three files, each preceded by its length in two bytes. The checksums are correct, because wrong
+/// ones would only test the checksums.
 pub(crate) fn bundles(bytes: &[u8]) {
-    let folder = DESK.join("bundle");
-    fs::create_dir_all(&folder).expect("a folder");
+    let folder = WORK_DIR.join("bundle");
+    fs::create_dir_all(&folder).expect("the folder can be created");
     let (mut rest, mut checksums) = (bytes, String::new());
     for name in ["manifest.json", "rows", "records"] {
         let Some((length, after)) = rest.split_first_chunk::<2>() else { return };
         let (file, after) = after.split_at(usize::from(u16::from_le_bytes(*length)).min(after.len()));
-        fs::write(folder.join(name), file).expect("a file");
+        fs::write(folder.join(name), file).expect("the file can be written");
         checksums += &format!("{}  {name}\n", blake3::hash(file).to_hex());
         rest = after;
     }
-    fs::write(folder.join("checksums"), checksums).expect("a file");
+    fs::write(folder.join("checksums"), checksums).expect("the file can be written");
     if let Ok(bundle) = Bundle::open(&folder) {
         let schema = bundle.manifest().schema();
         for record in bundle.records() {
-            // A bundle's records were not compared with its rows: clients do that.
+            // Opening a bundle does not compare records with rows; clients do that.
             if let Ok(record) = Record::decode(schema, record) {
                 let _ = record.levels(schema);
             }
@@ -135,7 +135,7 @@ pub(crate) fn bundles(bytes: &[u8]) {
 pub(crate) fn bundle_seeds() -> Vec<Vec<u8>> {
     let _ = BUNDLE.manifest();
     let file = |name: &str| {
-        let bytes = fs::read(DESK.join("seed").join(name)).expect("a file of the small bundle");
+        let bytes = fs::read(WORK_DIR.join("seed").join(name)).expect("the seed bundle has this file");
         [&(bytes.len() as u16).to_le_bytes(), bytes.as_slice()].concat()
     };
     vec![["manifest.json", "rows", "records"].map(file).concat()]

@@ -1,9 +1,9 @@
-//! One program with all fuzz targets; `IFONLY_FUZZ` names the one to run. With `IFONLY_FUZZ_SEEDS`
-//! it writes the inputs to begin with into that folder and ends. `fuzz/run` compiles it and sets
-//! both.
+//! One program with all fuzz targets. The variable `IFONLY_FUZZ` names the target to run. If
+//! `IFONLY_FUZZ_SEEDS` names a folder, the program writes the seed inputs of all targets there and
+//! exits. `fuzz/run` compiles the program and sets both variables.
 //!
-//! A target takes whatever bytes come and must end: a panic, an abort, memory without bound or
-//! endless work is a fault. Where more must hold of what was accepted, the target asserts it.
+//! A target must accept or refuse any bytes. A panic, an abort, unbounded memory or unbounded time
+//! is a fault. Some targets also assert properties of the inputs that they accept.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ mod world;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// A target: its name, what it does with bytes, and inputs to begin with.
+/// A fuzz target: its name, the function under test and its seed inputs.
 struct Target {
     name: &'static str,
     run: fn(&[u8]),
@@ -37,15 +37,15 @@ const TARGETS: &[Target] = &[
     Target { name: "bundles", run: files::bundles, seeds: files::bundle_seeds },
 ];
 
-static CHOSEN: OnceLock<fn(&[u8])> = OnceLock::new();
+static SELECTED: OnceLock<fn(&[u8])> = OnceLock::new();
 
-fn choose() {
+fn select_target() {
     if let Some(folder) = std::env::var_os("IFONLY_FUZZ_SEEDS") {
         for target in TARGETS {
             let folder = Path::new(&folder).join(target.name);
-            std::fs::create_dir_all(&folder).expect("a folder for seeds");
+            std::fs::create_dir_all(&folder).expect("the folder for seeds can be created");
             for (number, seed) in (target.seeds)().iter().enumerate() {
-                std::fs::write(folder.join(format!("seed-{number}")), seed).expect("a seed");
+                std::fs::write(folder.join(format!("seed-{number}")), seed).expect("the seed can be written");
             }
             println!("{}", target.name);
         }
@@ -53,17 +53,18 @@ fn choose() {
     }
     let name = std::env::var("IFONLY_FUZZ").unwrap_or_default();
     let target = TARGETS.iter().find(|target| target.name == name);
-    let target = target.unwrap_or_else(|| panic!("IFONLY_FUZZ: there is no target {name:?}; fuzz/run lists them"));
+    let target =
+        target.unwrap_or_else(|| panic!("IFONLY_FUZZ: unknown target {name:?}; `fuzz/run --list` lists the targets"));
     if target.name == "parquet" {
-        // The Parquet library panics on some damaged files, which the product catches; the fuzzer's
-        // own hook would end there.
+        // The Parquet library panics on some damaged files, and ifonly-bundle catches these panics.
+        // libFuzzer's own panic hook would abort.
         std::panic::set_hook(Box::new(|_| {}));
     }
-    CHOSEN.get_or_init(|| target.run);
+    SELECTED.get_or_init(|| target.run);
 }
 
-libfuzzer_sys::fuzz_target!(init: choose(), |bytes: &[u8]| {
-    if let Some(run) = CHOSEN.get() {
+libfuzzer_sys::fuzz_target!(init: select_target(), |bytes: &[u8]| {
+    if let Some(run) = SELECTED.get() {
         run(bytes);
     }
 });

@@ -1,4 +1,5 @@
-//! Texts: manifests from servers, an operator's configuration, a person's profile.
+//! Targets for texts: manifests from servers, the configuration of an operator, the profile of a
+//! user.
 
 use crate::world::BUNDLE;
 use ifonly_client::{Profile, ProfileValues};
@@ -6,9 +7,9 @@ use ifonly_values::manifest::Manifest;
 
 pub(crate) fn manifests(bytes: &[u8]) {
     let Ok(manifest) = Manifest::from_json(bytes) else { return };
-    // Clients compare manifests by their bytes: one manifest, one text.
+    // Clients compare manifests by their bytes, so a manifest has exactly one form.
     assert_eq!(manifest.json().as_bytes(), bytes);
-    let again = Manifest::new(manifest.fields().clone()).expect("what was accepted is accepted");
+    let again = Manifest::new(manifest.fields().clone()).expect("accepted fields are accepted again");
     assert_eq!(again.digest(), manifest.digest());
 }
 
@@ -29,11 +30,11 @@ pub(crate) fn configuration_seeds() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../docs/server.toml").to_vec()]
 }
 
-/// The first byte says in which form the rest is.
+/// The first byte selects the format of the rest.
 pub(crate) fn profiles(bytes: &[u8]) {
-    let Some((form, bytes)) = bytes.split_first() else { return };
+    let Some((format, bytes)) = bytes.split_first() else { return };
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let values = match form % 4 {
+    let values = match format % 4 {
         0 => ProfileValues::from_json(text),
         1 => ProfileValues::from_toml(text),
         2 => ProfileValues::from_csv(text, 1),
@@ -43,7 +44,7 @@ pub(crate) fn profiles(bytes: &[u8]) {
         let schema = BUNDLE.manifest().schema();
         if let Ok(profile) = Profile::new(schema, &values) {
             let levels = profile.encoded().iter().map(|encoded| encoded.level);
-            assert!(levels.zip(schema.max_levels()).all(|(level, range)| level <= range));
+            assert!(levels.zip(schema.max_levels()).all(|(level, max_level)| level <= max_level));
         }
     }
 }

@@ -209,7 +209,7 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
         "replace": bool(wanted["replace"]),
         "operators": _tables.names(wanted["operators"]),
         "schemes": _tables.names(wanted["schemes"]),
-        "epochs": list(wanted["key_epochs"]),
+        "key_epochs": list(wanted["key_epochs"]),
     }
     options = {key: value for key, value in options.items() if value is not None}
     with Bar("building", 1, wanted["progress"]) as bar:

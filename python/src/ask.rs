@@ -1,11 +1,11 @@
-//! `ifonly.Explainer`: meeting servers, and asking for many people at a time, each by a search of
-//! their own.
+//! `ifonly.Explainer`: connecting to the servers, and searching for many people at a time, one
+//! search per person.
 //!
-//! However a question ends, servers see a search: a mistake in a profile or a wish is followed by a
-//! decoy, as the client does it, and comes out at the end like any other result.
+//! The servers observe a search for every person. If a profile or a wish is invalid, a dummy search
+//! runs, as in the client, and the error is returned like any other result.
 
-use crate::errors::{blamed, input, json, options};
-use crate::runtime::{aside, runtime};
+use crate::errors::{exception, input, json, parse};
+use crate::runtime::{in_background, runtime};
 use crate::scales;
 use ifonly::client::transport::http::{self, TlsTrust};
 use ifonly::client::{ClientError, RetryPolicy, Transport};
@@ -18,52 +18,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Servers that have been met.
+/// A connection to the servers of one deployment.
 #[pyclass(frozen, module = "ifonly._ifonly")]
 pub(crate) struct Client {
     client: Arc<ifonly::Client>,
 }
 
-/// How to reach them.
+/// Options of the connections to the servers.
 #[derive(serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Reach {
+struct NetworkOptions {
     ca: Option<PathBuf>,
-    /// For all servers.
+    /// The token for all servers.
     token: Option<String>,
-    /// For single ones, by their address.
+    /// Tokens for single servers, by address.
     tokens: BTreeMap<String, String>,
     timeout: f64,
     plain_http: bool,
 }
 
-impl Default for Reach {
-    fn default() -> Reach {
-        Reach { ca: None, token: None, tokens: BTreeMap::new(), timeout: 120.0, plain_http: false }
+impl Default for NetworkOptions {
+    fn default() -> NetworkOptions {
+        NetworkOptions { ca: None, token: None, tokens: BTreeMap::new(), timeout: 120.0, plain_http: false }
     }
 }
 
 #[pymethods]
 impl Client {
-    /// Meets the servers at these addresses, if they keep what is pinned.
+    /// Connects to the servers at these addresses and checks the pins.
     #[new]
-    #[pyo3(signature = (urls, pins, reach))]
-    fn new(py: Python<'_>, urls: Vec<String>, pins: &str, reach: &str) -> PyResult<Client> {
-        let (pins, reach): (Pins, Reach) = (options(pins)?, options(reach)?);
-        if !(1e-3..=86_400.0).contains(&reach.timeout) {
-            return Err(input(format!("timeout = {}: it is between a millisecond and a day", reach.timeout)));
+    #[pyo3(signature = (urls, pins, network))]
+    fn new(py: Python<'_>, urls: Vec<String>, pins: &str, network: &str) -> PyResult<Client> {
+        let (pins, network): (Pins, NetworkOptions) = (parse(pins)?, parse(network)?);
+        if !(1e-3..=86_400.0).contains(&network.timeout) {
+            return Err(input(format!("timeout = {}: it must be between 0.001 and 86400 seconds", network.timeout)));
         }
-        if let Some(url) = reach.tokens.keys().find(|url| !urls.contains(url)) {
+        if let Some(url) = network.tokens.keys().find(|url| !urls.contains(url)) {
             return Err(input(format!("tokens: none of the servers has the address {url}")));
         }
         let runtime = runtime()?;
-        let met = aside(py, move || {
+        let connected = in_background(py, move || {
             let refuse = |path: &PathBuf, error| (ErrorCategory::Input, format!("{}: {error}", path.display()));
-            let pem = reach.ca.as_ref().map(|path| std::fs::read(path).map_err(|error| refuse(path, error)));
+            let pem = network.ca.as_ref().map(|path| std::fs::read(path).map_err(|error| refuse(path, error)));
             let pem = pem.transpose()?;
-            runtime.block_on(meet(&urls, &pins, &reach, pem)).map_err(|error| fault(&error))
+            runtime.block_on(connect(&urls, &pins, &network, pem)).map_err(|error| client_error(&error))
         })?;
-        let client = met.map_err(|(category, message)| blamed(category, message))?;
+        let client = connected.map_err(|(category, message)| exception(category, message))?;
         Ok(Client { client: Arc::new(client) })
     }
 
@@ -73,19 +73,19 @@ impl Client {
         self.client.manifest().json()
     }
 
-    /// The manifest's digest, in hexadecimal.
+    /// The digest of the manifest, in hexadecimal.
     #[getter]
     fn digest(&self) -> String {
         self.client.manifest().digest().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A profile to fill in.
+    /// The template of a profile.
     fn template(&self) -> String {
         ifonly::client::template(self.client.manifest())
     }
 
-    /// Starts asking for all these people, so many at a time: their values, or what is wrong with
-    /// them. `notify` is called whenever somebody's answer is there.
+    /// Starts the searches for these people, `concurrency` at a time. A person has values and,
+    /// if they are invalid, the reason. `notify` is called after every result.
     #[pyo3(signature = (people, wishes, concurrency, notify))]
     fn start(
         &self,
@@ -94,9 +94,9 @@ impl Client {
         concurrency: usize,
         notify: Option<Py<PyAny>>,
     ) -> PyResult<Batch> {
-        let asked: Asked = options(wishes)?;
-        let wishes = asked.wishes(&self.client);
-        let person = |(values, wrong): (BTreeMap<_, _>, _)| (values.into_iter().collect::<ProfileValues>(), wrong);
+        let input: WishInput = parse(wishes)?;
+        let wishes = input.check(&self.client);
+        let person = |(values, invalid): (BTreeMap<_, _>, _)| (values.into_iter().collect::<ProfileValues>(), invalid);
         let waiting = people.into_iter().map(person).enumerate().collect();
         let (results, received) = channel();
         let (stop, stopped) = watch::channel(());
@@ -116,51 +116,53 @@ impl Client {
     }
 }
 
-async fn meet(
+async fn connect(
     urls: &[String],
     pins: &Pins,
-    reach: &Reach,
+    network: &NetworkOptions,
     pem: Option<Vec<u8>>,
 ) -> Result<ifonly::Client, ClientError> {
     let trust = match pem {
         Some(text) => TlsTrust::pem(&text)?,
         None => TlsTrust::system()?,
     };
-    let trust = trust.plain_http(reach.plain_http);
-    let policy = RetryPolicy { deadline: Duration::from_secs_f64(reach.timeout), ..RetryPolicy::default() };
+    let trust = trust.plain_http(network.plain_http);
+    let policy = RetryPolicy { deadline: Duration::from_secs_f64(network.timeout), ..RetryPolicy::default() };
     let mut servers: Vec<Arc<dyn Transport>> = vec![];
     for url in urls {
-        let token = reach.tokens.get(url).or(reach.token.as_ref());
+        let token = network.tokens.get(url).or(network.token.as_ref());
         servers.extend(http::servers(std::slice::from_ref(url), &trust, token.map(String::as_str), policy)?);
     }
     ifonly::Client::connect(servers, pins).await
 }
 
-fn fault(error: &ClientError) -> (ErrorCategory, String) {
+fn client_error(error: &ClientError) -> (ErrorCategory, String) {
     (error.category(), ifonly::cli::sanitize::plain(&error.to_string()))
 }
 
-/// Wishes as the Python files write them.
+/// The wishes as the Python files write them.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct WishInput {
     wishes: WishList,
-    /// DiCE's word: two ends of numbers, or a list of words. Which it is, the schema says.
+    /// The argument of DiCE: two ends of a range of numbers, or a list of words. The schema
+    /// decides which.
     permitted_range: BTreeMap<String, Vec<Option<ifonly::values::schema::Value>>>,
-    /// What is wrong with them already.
+    /// Why the wishes are invalid, if the Python files have found that already.
     wrong: Option<String>,
 }
 
-/// Wishes, or what is wrong with them and what servers may see all the same.
-type Wished = Result<WishList, Box<(WishList, String)>>;
+/// The wishes; or, if they are invalid, the wishes of the dummy search and the reason.
+type CheckedWishes = Result<WishList, Box<(WishList, String)>>;
 
-impl Asked {
-    fn wishes(self, client: &ifonly::Client) -> Wished {
-        let Asked { mut wishes, permitted_range, wrong } = self;
+impl WishInput {
+    fn check(self, client: &ifonly::Client) -> CheckedWishes {
+        let WishInput { mut wishes, permitted_range, wrong } = self;
         let schema = client.manifest().schema();
-        let seen = WishList { top: wishes.top, scheme: wishes.scheme.clone(), ..WishList::default() };
+        // Only what the servers see anyway.
+        let public = WishList { top: wishes.top, scheme: wishes.scheme.clone(), ..WishList::default() };
         if let Some(reason) = wrong {
-            return Err(Box::new((seen, reason)));
+            return Err(Box::new((public, reason)));
         }
         for (name, values) in permitted_range {
             let words = schema.columns().iter().any(|column| {
@@ -169,15 +171,15 @@ impl Asked {
             });
             if words {
                 let Some(values) = values.into_iter().collect() else {
-                    let reason = format!("permitted_range of {name}: a list of values has no open end");
-                    return Err(Box::new((seen, reason)));
+                    let reason = format!("permitted_range of {name}: a list of values must not contain None");
+                    return Err(Box::new((public, reason)));
                 };
                 wishes.permits.insert(name, values);
                 continue;
             }
             let Ok([low, high]) = <[_; 2]>::try_from(values) else {
                 let reason = format!("permitted_range of {name}: write [low, high]; None leaves an end open");
-                return Err(Box::new((seen, reason)));
+                return Err(Box::new((public, reason)));
             };
             wishes.ranges.insert(name, (low, high));
         }
@@ -185,96 +187,96 @@ impl Asked {
     }
 }
 
-/// Questions on their way.
+/// The searches of one call.
 struct Job {
     client: Arc<ifonly::Client>,
-    wishes: Wished,
+    wishes: CheckedWishes,
     waiting: Mutex<VecDeque<(usize, Person)>>,
     notify: Option<Py<PyAny>>,
     runtime: tokio::runtime::Handle,
 }
 
-/// Somebody's values, and what is wrong with them if something is.
+/// The values of a person and, if they are invalid, the reason.
 type Person = (ProfileValues, Option<String>);
 
-/// Whose result, and what it is.
+/// The number of a person and the result.
 type Finished = (usize, Result<Answer, (ErrorCategory, String)>);
 
 impl Job {
-    /// Asks for one after another until nobody is left, or somebody says stop.
-    fn work(&self, results: &Sender<Named>, mut stopped: watch::Receiver<()>) {
+    /// Searches for one person after another, until none is left or the batch is stopped.
+    fn work(&self, results: &Sender<Completed>, mut stopped: watch::Receiver<()>) {
         loop {
             let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some((number, (values, wrong))) = next else { return };
-            let asked = self.runtime.block_on(async {
+            let Some((number, (values, invalid))) = next else { return };
+            let result = self.runtime.block_on(async {
                 tokio::select! {
-                    asked = self.ask(&values, wrong) => Some(asked),
-                    // Nobody holds the batch any more, or it was stopped.
+                    result = self.ask(&values, invalid) => Some(result),
+                    // The batch was dropped or stopped.
                     _ = stopped.changed() => None,
                 }
             });
-            let Some(asked) = asked else { return };
-            if results.send(Named { finished: (number, asked), client: self.client.clone() }).is_err() {
+            let Some(result) = result else { return };
+            if results.send(Completed { finished: (number, result), client: self.client.clone() }).is_err() {
                 return;
             }
             if let Some(notify) = &self.notify {
-                // An event loop that has ended wants to hear nothing.
+                // The callback fails if its event loop has ended; that does not matter.
                 Python::try_attach(|py| notify.call0(py).map(drop).ok());
             }
         }
     }
 
-    async fn ask(&self, values: &ProfileValues, wrong: Option<String>) -> Result<Answer, (ErrorCategory, String)> {
-        let (seen, reason) = match (&self.wishes, wrong) {
-            (Ok(wishes), None) => return self.client.ask(values, wishes).await.map_err(|error| fault(&error)),
-            (Err(mistake), _) => (&mistake.0, mistake.1.clone()),
-            (Ok(seen), Some(reason)) => (seen, reason),
+    async fn ask(&self, values: &ProfileValues, invalid: Option<String>) -> Result<Answer, (ErrorCategory, String)> {
+        let (public, reason) = match (&self.wishes, invalid) {
+            (Ok(wishes), None) => return self.client.ask(values, wishes).await.map_err(|error| client_error(&error)),
+            (Err(refused), _) => (&refused.0, refused.1.clone()),
+            (Ok(wishes), Some(reason)) => (wishes, reason),
         };
-        self.client.dummy_search(seen).await;
+        self.client.dummy_search(public).await;
         Err((ErrorCategory::Input, reason))
     }
 }
 
-/// A result, and whose schema it is about.
-struct Named {
+/// A result, and the client whose schema it refers to.
+struct Completed {
     finished: Finished,
     client: Arc<ifonly::Client>,
 }
 
-/// Questions on their way, and the results that have come back.
+/// Running searches, and the results that have arrived.
 #[pyclass(frozen, module = "ifonly._ifonly")]
 pub(crate) struct Batch {
-    received: Mutex<Receiver<Named>>,
+    received: Mutex<Receiver<Completed>>,
     stop: Mutex<Option<watch::Sender<()>>>,
 }
 
-/// A result for Python: whose, the answer as JSON, places on scales as JSON; or whose, and an
-/// exception.
-type Told = (usize, Option<String>, Option<String>, Option<Py<PyAny>>);
+/// A result for Python: the number of the person with the answer and the positions on scales, both
+/// as JSON, or with an exception.
+type PythonResult = (usize, Option<String>, Option<String>, Option<Py<PyAny>>);
 
 #[pymethods]
 impl Batch {
-    /// The next result, if there is one within so many seconds.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<Told>> {
-        let patience = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
+    /// The next result, or `None` after this many seconds.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<PythonResult>> {
+        let timeout = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
         let received = py.detach(|| {
             let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-            received.recv_timeout(patience)
+            received.recv_timeout(timeout)
         });
         match received {
-            Ok(Named { finished: (number, Ok(answer)), client }) => {
+            Ok(Completed { finished: (number, Ok(answer)), client }) => {
                 let scales = json(&scales::of(client.manifest().schema(), &answer))?;
                 Ok(Some((number, Some(json(&answer)?), Some(scales), None)))
             }
-            Ok(Named { finished: (number, Err((category, message))), .. }) => {
-                Ok(Some((number, None, None, Some(blamed(category, message).into_value(py).into_any()))))
+            Ok(Completed { finished: (number, Err((category, message))), .. }) => {
+                Ok(Some((number, None, None, Some(exception(category, message).into_value(py).into_any()))))
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(crate::errors::machine("the questions were stopped")),
+            Err(RecvTimeoutError::Disconnected) => Err(crate::errors::machine("the searches were stopped")),
         }
     }
 
-    /// Asks for nobody else, and drops the questions on their way.
+    /// Starts no further search and drops the running ones.
     fn stop(&self) {
         self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -1,52 +1,55 @@
 //! `ifonly.build` and `ifonly.inspect`.
 
-use crate::errors::{blamed, json, options};
-use crate::table::{built, table};
-use ifonly::bundle::{BuildError, BuildInputs, AcceptMask, BuildProgress, SchemaFile, BuildStage, ProgressCallback, build_from, summarise};
-use ifonly::{ErrorCategory, BuildOptions, Bundle};
+use crate::errors::{exception, json, parse};
+use crate::table::{build_error, table};
+use ifonly::bundle::{
+    AcceptMask, BuildError, BuildInputs, BuildProgress, BuildStage, ProgressCallback, SchemaFile, build_from, summarise,
+};
+use ifonly::{BuildOptions, Bundle, ErrorCategory};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What messages call a table in memory.
+/// The name of a table in memory in error messages.
 pub(crate) const TABLE: &str = "the table";
 
-/// Builds a bundle; gives the report as JSON, as text, and its warnings.
+/// Builds a bundle; returns the report as JSON, the report as text, and the warnings.
 ///
-/// `data` is a path, a list of paths, or a table; `wanted` has the options by their names,
-/// `settings` what a schema file would say; `mask` is a byte per row, with the words that define
-/// it. `progress` is called with a stage and a share now and then.
+/// `data` is a path, a list of paths, or a table. `options` are the build options and `schema_file`
+/// the content of a schema file, both as JSON. `mask` has one byte per row, and the text that
+/// defines the mask. `progress` is called with a stage and a fraction from time to time.
 #[pyfunction]
-#[pyo3(signature = (data, wanted, settings, mask, progress))]
+#[pyo3(signature = (data, options, schema_file, mask, progress))]
 pub(crate) fn build(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
-    wanted: &str,
-    settings: Option<&str>,
+    options: &str,
+    schema_file: Option<&str>,
     mask: Option<(Vec<u8>, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String, Vec<String>)> {
-    let mut wanted: BuildOptions = options(wanted)?;
-    let settings: Option<SchemaFile> = settings.map(options).transpose()?;
-    let mask = mask.map(|(rows, definition)| AcceptMask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
+    let mut options: BuildOptions = parse(options)?;
+    let settings: Option<SchemaFile> = schema_file.map(parse).transpose()?;
+    let mask =
+        mask.map(|(rows, definition)| AcceptMask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
     let mut inputs = BuildInputs { settings, mask, ..BuildInputs::default() };
-    give(data, &mut wanted, &mut inputs)?;
-    let report = watched(py, progress, |watch| build_from(&wanted, inputs, watch))?;
+    add_data(data, &mut options, &mut inputs)?;
+    let report = interruptible(py, progress, |callback| build_from(&options, inputs, callback))?;
     Ok((json(&report)?, report.to_string(), report.warnings()))
 }
 
-/// Gives a build its data: a path, a list of paths, or a table.
-pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &mut BuildInputs) -> PyResult<()> {
+/// Adds the data to the options or the inputs: a path, a list of paths, or a table.
+pub(crate) fn add_data(data: &Bound<'_, PyAny>, options: &mut BuildOptions, inputs: &mut BuildInputs) -> PyResult<()> {
     match (data.extract::<PathBuf>(), data.cast::<PyList>()) {
-        (Ok(path), _) => wanted.data = vec![path],
-        (Err(_), Ok(paths)) => wanted.data = paths.extract()?,
+        (Ok(path), _) => options.data = vec![path],
+        (Err(_), Ok(paths)) => options.data = paths.extract()?,
         (Err(_), Err(_)) => {
             let table = table(data, TABLE)?;
-            // A column of truth values says by itself what means acceptance.
-            if wanted.accept.is_empty() && wanted.target.as_deref().is_some_and(|target| table.is_boolean(target)) {
-                wanted.accept = vec!["true".into()];
+            // In a boolean target, true means accepted.
+            if options.accept.is_empty() && options.target.as_deref().is_some_and(|target| table.is_boolean(target)) {
+                options.accept = vec!["true".into()];
             }
             inputs.table = Some(table);
         }
@@ -54,32 +57,32 @@ pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &
     Ok(())
 }
 
-/// Does something that takes time, without the interpreter's lock, and looks for signals meanwhile.
-pub(crate) fn watched<T: Send>(
+/// Runs a part of a build without the interpreter lock, and checks for signals meanwhile.
+pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
     work: impl FnOnce(ProgressCallback<'_>) -> Result<T, BuildError> + Send,
 ) -> PyResult<T> {
-    let mut watcher = Watcher { progress, last: Instant::now(), raised: None };
-    let done = py.detach(|| work(&mut |progress| watcher.see(progress)));
-    match (watcher.raised, done) {
+    let mut watcher = ProgressWatcher { progress, last: Instant::now(), raised: None };
+    let result = py.detach(|| work(&mut |progress| watcher.update(progress)));
+    match (watcher.raised, result) {
         (Some(raised), _) => Err(raised),
-        (None, done) => done.map_err(|error| built(&error)),
+        (None, result) => result.map_err(|error| build_error(&error)),
     }
 }
 
-/// Looks for signals while a build runs, and tells of it.
-struct Watcher {
+/// Checks for signals while a build runs, and reports its progress.
+struct ProgressWatcher {
     progress: Option<Py<PyAny>>,
     last: Instant,
     raised: Option<PyErr>,
 }
 
-impl Watcher {
-    fn see(&mut self, progress: BuildProgress) -> ControlFlow<()> {
-        const EVERY: Duration = Duration::from_millis(50);
+impl ProgressWatcher {
+    fn update(&mut self, progress: BuildProgress) -> ControlFlow<()> {
+        const INTERVAL: Duration = Duration::from_millis(50);
         let ended = progress.done == progress.total;
-        if self.last.elapsed() < EVERY && !ended {
+        if self.last.elapsed() < INTERVAL && !ended {
             return ControlFlow::Continue(());
         }
         self.last = Instant::now();
@@ -89,12 +92,12 @@ impl Watcher {
             BuildStage::Encoding => "encoding",
             BuildStage::Signing => "signing",
         };
-        let share = progress.done as f64 / progress.total.max(1) as f64;
-        let told = Python::attach(|py| {
+        let fraction = progress.done as f64 / progress.total.max(1) as f64;
+        let reported = Python::attach(|py| {
             py.check_signals()?;
-            self.progress.as_ref().map(|callback| callback.call1(py, (stage, share))).transpose()
+            self.progress.as_ref().map(|callback| callback.call1(py, (stage, fraction))).transpose()
         });
-        match told {
+        match reported {
             Ok(_) => ControlFlow::Continue(()),
             Err(error) => {
                 self.raised = Some(error);
@@ -104,7 +107,7 @@ impl Watcher {
     }
 }
 
-/// What a bundle's manifest says, with its digest and what its schemes cost, as JSON and as text.
+/// A summary of a bundle's manifest with digest and costs of its schemes, as JSON and as text.
 #[pyfunction]
 #[pyo3(signature = (bundle, check))]
 pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<(String, String)> {
@@ -115,7 +118,7 @@ pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<
         };
         opened.map_err(|error| (ErrorCategory::Input, error.to_string()))
     });
-    let manifest = manifest.map_err(|(category, message)| blamed(category, message))?;
+    let manifest = manifest.map_err(|(category, message)| exception(category, message))?;
     let summary = summarise(&manifest);
     Ok((json(&summary)?, summary.to_string()))
 }

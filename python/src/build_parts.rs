@@ -1,15 +1,16 @@
-//! A build in steps, for `ifonly.ray.build`: one process holds a `Build`, others learn, encode and
-//! sign parts.
+//! A build in steps, for `ifonly.ray.build`. One process holds a `Build`; workers collect
+//! statistics of parts, encode them and sign them.
 //!
-//! A part is some of the files, as `Build.parts` cuts them, or a table with some rows of a larger
-//! one and the number of rows in front of them. What travels between them is JSON that nobody else
-//! reads. The signing key does not: it is lent in a file.
+//! A part is a range of the files, as `Build.parts` cuts them, or a table with some rows of a
+//! larger table and the number of rows before them. The processes exchange JSON that only this
+//! module reads. The signing key is not exchanged; `Build.write_worker_key` writes it to a file.
 
-use crate::build::{TABLE, give, watched};
-use crate::errors::{input, json, machine, options};
-use crate::table::{built, table};
+use crate::build::{TABLE, add_data, interruptible};
+use crate::errors::{input, json, machine, parse};
+use crate::table::{build_error, table};
 use ifonly::bundle::{
-    Build as Steps, BuildInputs, TableStats, TablePart, PartFiles, EncodingPlan, SchemaFile, SigningJob, LevelCounts, BuildTask, ScratchDir, load_key,
+    Build as Steps, BuildInputs, BuildTask, EncodingPlan, LevelCounts, PartFiles, SchemaFile, ScratchDir, SigningJob,
+    TablePart, TableStats, load_key,
 };
 use ifonly::{BuildOptions, Manifest};
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use pyo3::types::PyBytes;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A build that others help with.
+/// A build in which workers take part.
 #[pyclass(frozen)]
 pub(crate) struct Build {
     steps: Steps,
@@ -26,160 +27,172 @@ pub(crate) struct Build {
 
 #[derive(Default)]
 struct State {
-    learnt: Option<TableStats>,
+    stats: Option<TableStats>,
     scratch_dir: Option<ScratchDir>,
 }
 
 impl Build {
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic may have left is replaced whole or not at all.
+        // Every change replaces one field completely, so a panic leaves a valid state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[pymethods]
 impl Build {
-    /// Opens all files; data, options and settings as for `build`. A table needs no rows: its parts
-    /// bring them.
+    /// Opens all files. The arguments are those of `build`. A table needs no rows, because its
+    /// parts contain them.
     #[new]
-    #[pyo3(signature = (data, wanted, settings))]
-    fn new(py: Python<'_>, data: &Bound<'_, PyAny>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {
-        let mut wanted: BuildOptions = options(wanted)?;
-        let settings: Option<SchemaFile> = settings.map(options).transpose()?;
+    #[pyo3(signature = (data, options, schema_file))]
+    fn new(py: Python<'_>, data: &Bound<'_, PyAny>, options: &str, schema_file: Option<&str>) -> PyResult<Build> {
+        let mut options: BuildOptions = parse(options)?;
+        let settings: Option<SchemaFile> = schema_file.map(parse).transpose()?;
         let mut inputs = BuildInputs { settings, ..BuildInputs::default() };
-        give(data, &mut wanted, &mut inputs)?;
-        let steps = watched(py, None, |watch| Steps::new(wanted, inputs, watch))?;
+        add_data(data, &mut options, &mut inputs)?;
+        let steps = interruptible(py, None, |callback| Steps::new(options, inputs, callback))?;
         Ok(Build { steps, state: Mutex::default() })
     }
 
-    /// Refuses options that no data would make right.
+    /// Refuses options that are invalid for any data.
     #[staticmethod]
-    fn check(wanted: &str) -> PyResult<()> {
-        Steps::check(&options(wanted)?).map_err(|error| built(&error))
+    fn check(options: &str) -> PyResult<()> {
+        Steps::check(&parse(options)?).map_err(|error| build_error(&error))
     }
 
-    /// What workers need to know.
-    fn work(&self) -> PyResult<String> {
-        sent(self.steps.work())
+    /// The task that workers receive.
+    fn task(&self) -> PyResult<String> {
+        serialise(self.steps.task())
     }
 
-    /// The parts of the data, in order, each of about so many bytes.
+    /// The parts of the data, in order, each of about this many bytes.
     fn parts(&self, bytes: u64) -> PyResult<Vec<String>> {
-        self.steps.work().parts(bytes).iter().map(sent).collect()
+        self.steps.task().parts(bytes).iter().map(serialise).collect()
     }
 
-    /// Takes what was learnt from the next part.
-    fn take(&self, py: Python<'_>, learnt: &[u8]) -> PyResult<()> {
+    /// Adds the statistics of the next part.
+    fn add_stats(&self, py: Python<'_>, stats: &[u8]) -> PyResult<()> {
         py.detach(|| {
-            let learnt: TableStats = serde_json::from_slice(learnt).map_err(machine)?;
+            let stats: TableStats = serde_json::from_slice(stats).map_err(machine)?;
             let mut state = self.state();
-            match &mut state.learnt {
-                Some(before) => before.merge(learnt),
-                None => state.learnt = Some(learnt),
+            match &mut state.stats {
+                Some(before) => before.merge(stats),
+                None => state.stats = Some(stats),
             }
             Ok(())
         })
     }
 
-    /// How rows are encoded, from all that was taken.
+    /// The encoding plan, from the statistics of all parts.
     fn plan(&self, py: Python<'_>) -> PyResult<String> {
-        let learnt = self.state().learnt.take().ok_or_else(|| input("there are no rows"))?;
-        sent(&py.detach(|| self.steps.plan(&learnt)).map_err(|error| built(&error))?)
+        let stats = self.state().stats.take().ok_or_else(|| input("the data has no rows"))?;
+        serialise(&py.detach(|| self.steps.plan(&stats)).map_err(|error| build_error(&error))?)
     }
 
-    /// Makes the directory where workers leave their parts.
+    /// Creates the directory in which workers write their parts.
     fn begin(&self) -> PyResult<PathBuf> {
-        let scratch_dir = self.steps.scratch_dir().map_err(|error| built(&error))?;
+        let scratch_dir = self.steps.scratch_dir().map_err(|error| build_error(&error))?;
         let directory = scratch_dir.directory().to_owned();
         self.state().scratch_dir = Some(scratch_dir);
         Ok(directory)
     }
 
-    /// Puts the key there, for those that sign.
-    fn lend(&self) -> PyResult<()> {
+    /// Writes the signing key to that directory, for workers that sign.
+    fn write_worker_key(&self) -> PyResult<()> {
         let state = self.state();
-        let scratch_dir = state.scratch_dir.as_ref().ok_or_else(|| machine("there is no place for the key"))?;
-        self.steps.lend_key(scratch_dir).map(drop).map_err(|error| built(&error))
+        let scratch_dir = state
+            .scratch_dir
+            .as_ref()
+            .ok_or_else(|| machine("Build.begin() was not called before Build.write_worker_key()"))?;
+        self.steps.write_worker_key(scratch_dir).map(drop).map_err(|error| build_error(&error))
     }
 
     /// The manifest that records are signed for.
-    fn manifest(&self, plan: &str, tallies: Vec<String>) -> PyResult<String> {
-        let manifest = self.steps.manifest(&options(plan)?, &all(&tallies)?);
-        Ok(manifest.map_err(|error| built(&error))?.json().to_owned())
+    fn manifest(&self, plan: &str, level_counts: Vec<String>) -> PyResult<String> {
+        let manifest = self.steps.manifest(&parse(plan)?, &parse_all(&level_counts)?);
+        Ok(manifest.map_err(|error| build_error(&error))?.json().to_owned())
     }
 
-    /// Puts the parts together; gives the report as `build` does.
-    #[pyo3(signature = (plan, tallies, progress))]
+    /// Assembles the parts; returns the report as `build` does.
+    #[pyo3(signature = (plan, level_counts, progress))]
     fn assemble(
         &self,
         py: Python<'_>,
         plan: &str,
-        tallies: Vec<String>,
+        level_counts: Vec<String>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(String, String, Vec<String>)> {
-        let (plan, tallies): (EncodingPlan, Vec<LevelCounts>) = (options(plan)?, all(&tallies)?);
-        let scratch_dir = self.state().scratch_dir.take().ok_or_else(|| machine("there are no parts to assemble"))?;
-        let report = watched(py, progress, |watch| self.steps.assemble(&plan, &tallies, &scratch_dir, watch))?;
+        let (plan, counts): (EncodingPlan, Vec<LevelCounts>) = (parse(plan)?, parse_all(&level_counts)?);
+        let scratch_dir = self
+            .state()
+            .scratch_dir
+            .take()
+            .ok_or_else(|| machine("Build.begin() was not called before Build.assemble()"))?;
+        let report =
+            interruptible(py, progress, |callback| self.steps.assemble(&plan, &counts, &scratch_dir, callback))?;
         Ok((json(&report)?, report.to_string(), report.warnings()))
     }
 
-    /// Removes what was made on the way.
+    /// Removes the directory of the parts.
     fn close(&self) {
         self.state().scratch_dir = None;
     }
 }
 
-/// As others take it.
-fn sent(value: &impl serde::Serialize) -> PyResult<String> {
+/// JSON for another process.
+fn serialise(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(machine)
 }
 
-fn all(tallies: &[String]) -> PyResult<Vec<LevelCounts>> {
-    tallies.iter().map(|tally| options(tally)).collect()
+fn parse_all(level_counts: &[String]) -> PyResult<Vec<LevelCounts>> {
+    level_counts.iter().map(|counts| parse(counts)).collect()
 }
 
-/// What is to be done, and with which rows of it.
-fn task(work: &str, part: &Bound<'_, PyAny>) -> PyResult<(BuildTask, TablePart)> {
-    let work: BuildTask = options(work)?;
+/// Parses a task and the part of the data that it applies to.
+fn task_and_part(task: &str, part: &Bound<'_, PyAny>) -> PyResult<(BuildTask, TablePart)> {
+    let task: BuildTask = parse(task)?;
     let Ok((rows, before)) = part.extract::<(Bound<'_, PyAny>, u64)>() else {
-        return Ok((work, options(&part.extract::<String>()?)?));
+        return Ok((task, parse(&part.extract::<String>()?)?));
     };
-    let work = work.with_rows(table(&rows, TABLE)?.behind(before)).map_err(|error| built(&error))?;
-    let part = work.whole();
-    Ok((work, part))
+    let task = task.with_rows(table(&rows, TABLE)?.with_row_offset(before)).map_err(|error| build_error(&error))?;
+    let part = task.all_rows();
+    Ok((task, part))
 }
 
-/// Learns from a part; gives what `Build.take` takes.
+/// Collects the statistics of a part; returns the argument of `Build.add_stats`.
 #[pyfunction]
-pub(crate) fn build_learn<'py>(py: Python<'py>, work: &str, part: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let (work, part) = task(work, part)?;
-    let learnt = watched(py, None, |watch| work.collect_stats(&part, watch))?;
-    let bytes = py.detach(|| serde_json::to_vec(&learnt)).map_err(machine)?;
+pub(crate) fn build_collect_stats<'py>(
+    py: Python<'py>,
+    task: &str,
+    part: &Bound<'_, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (task, part) = task_and_part(task, part)?;
+    let stats = interruptible(py, None, |callback| task.collect_stats(&part, callback))?;
+    let bytes = py.detach(|| serde_json::to_vec(&stats)).map_err(machine)?;
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Encodes a part into files of the workplace; gives its tally and its rows.
+/// Encodes a part into files of `directory`; returns its level counts and its number of rows.
 #[pyfunction]
 pub(crate) fn build_encode(
     py: Python<'_>,
-    work: &str,
+    task: &str,
     plan: &str,
     part: &Bound<'_, PyAny>,
     directory: PathBuf,
     number: usize,
 ) -> PyResult<(String, u64)> {
-    let ((work, part), plan): (_, EncodingPlan) = (task(work, part)?, options(plan)?);
+    let ((task, part), plan): (_, EncodingPlan) = (task_and_part(task, part)?, parse(plan)?);
     let files = PartFiles::new(&directory, number);
-    let tally = watched(py, None, |watch| work.encode(&plan, &part, &files, watch))?;
-    Ok((sent(&tally)?, tally.rows()))
+    let counts = interruptible(py, None, |callback| task.encode(&plan, &part, &files, callback))?;
+    Ok((serialise(&counts)?, counts.rows()))
 }
 
-/// Signs the records of a part in the workplace.
+/// Signs the records of a part in `directory`.
 #[pyfunction]
 pub(crate) fn build_sign(py: Python<'_>, manifest: &str, directory: PathBuf, number: usize, rows: u64) -> PyResult<()> {
     let manifest = Manifest::from_json(manifest.as_bytes()).map_err(machine)?;
-    watched(py, None, |watch| {
+    interruptible(py, None, |callback| {
         let key = load_key(Path::new(&directory.join("signing.key")))?;
-        PartFiles::new(&directory, number).sign(&SigningJob::new(&manifest, &key)?, rows, watch)
+        PartFiles::new(&directory, number).sign(&SigningJob::new(&manifest, &key)?, rows, callback)
     })
 }

@@ -1,10 +1,10 @@
-//! The command line, so that the package brings the program too.
+//! The command line as part of the Python package.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Does what the arguments say, the program's name first, and gives the exit code. Only for a
-/// process that does nothing else: help and arguments that cannot be read end it at once.
+/// Runs the command line; the first argument is the name of the program. Returns the exit code.
+/// Only for a process that does nothing else: `--help` and invalid arguments end the process.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| ifonly::cli::arguments::run(arguments))

@@ -1,12 +1,11 @@
-//! Faults as Python's exceptions, by who has to do something about them. The classes are in
-//! `ifonly/errors.py`.
+//! Errors as Python exceptions, one class per category. The classes are in `ifonly/errors.py`.
 
 use ifonly::ErrorCategory;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// The exception for a fault.
-pub(crate) fn blamed(category: ErrorCategory, message: impl ToString) -> PyErr {
+/// The exception for an error of this category.
+pub(crate) fn exception(category: ErrorCategory, message: impl ToString) -> PyErr {
     let class = match category {
         ErrorCategory::Machine => "MachineError",
         ErrorCategory::Input => "InputError",
@@ -17,13 +16,13 @@ pub(crate) fn blamed(category: ErrorCategory, message: impl ToString) -> PyErr {
         let found = py.import("ifonly.errors").and_then(|module| module.getattr(class));
         match found.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
             Ok(class) => PyErr::from_type(class, (keywords(&message.to_string()),)),
-            // Only where the package is broken.
+            // Only if the package is incomplete.
             Err(error) => error,
         }
     })
 }
 
-/// The crates advise in flags of the command line; here they are keyword arguments.
+/// Replaces command-line flags in a message by the keyword arguments of the same name.
 fn keywords(message: &str) -> String {
     let mut parts = message.split("--");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -39,26 +38,26 @@ fn keywords(message: &str) -> String {
     text
 }
 
-/// The caller's fault.
+/// An error in the caller's input.
 pub(crate) fn input(message: impl ToString) -> PyErr {
-    blamed(ErrorCategory::Input, message)
+    exception(ErrorCategory::Input, message)
 }
 
-/// This machine's fault.
+/// An error of this machine.
 pub(crate) fn machine(message: impl ToString) -> PyErr {
-    blamed(ErrorCategory::Machine, message)
+    exception(ErrorCategory::Machine, message)
 }
 
-/// Reads options that the Python files wrote.
-pub(crate) fn options<T: serde::de::DeserializeOwned>(json: &str) -> PyResult<T> {
-    // Line and column of a text that nobody sees help nobody.
+/// Parses the JSON that the Python files write.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(json: &str) -> PyResult<T> {
+    // The user does not see the JSON text, so line and column would not help.
     serde_json::from_str(json).map_err(|error| {
         let text = error.to_string();
         input(text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason))
     })
 }
 
-/// An answer as the text that the command line prints.
+/// The JSON text that the command line prints.
 pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     ifonly::cli::sanitize::json(value).map_err(machine)
 }

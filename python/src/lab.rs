@@ -1,58 +1,58 @@
 //! `ifonly.leakage` and `ifonly.attack`.
 
-use crate::errors::{blamed, input, json, options};
-use crate::runtime::aside;
+use crate::errors::{exception, input, json, parse};
+use crate::runtime::in_background;
 use ifonly::lab::LabError;
 use ifonly::lab::attack::{NAMES, radix, run};
 use ifonly::lab::cli::{LeakageArgs, leakage_of};
 use ifonly::lab::leakage::Population;
 use ifonly::lab::progress::NoProgress;
 use ifonly::lab::report::ReportItem;
-use ifonly::{ErrorCategory, Bundle, bundle_rows};
+use ifonly::{Bundle, ErrorCategory, bundle_rows};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// How much one search tells about the database, as JSON. Rows are a bundle's, where one is given.
+/// The leakage of one search, as JSON; for the rows of a bundle if one is given.
 #[pyfunction]
-#[pyo3(signature = (wanted, bundle))]
-pub(crate) fn leakage(py: Python<'_>, wanted: &str, bundle: Option<PathBuf>) -> PyResult<String> {
-    let args = LeakageArgs { json: true, ..options(wanted)? };
-    aside(py, move || {
+#[pyo3(signature = (options, bundle))]
+pub(crate) fn leakage(py: Python<'_>, options: &str, bundle: Option<PathBuf>) -> PyResult<String> {
+    let args = LeakageArgs { json: true, ..parse(options)? };
+    in_background(py, move || {
         let rows = match bundle {
             Some(path) => Some(bundle_rows::levels(&open(&path)?)),
             None => None,
         };
         let population = rows.as_ref().map_or(Population::Grid, |rows| Population::Rows { rows, queries: rows });
-        leakage_of(&args, population).map_err(refused)
+        leakage_of(&args, population).map_err(lab_error)
     })?
-    .map_err(|(category, message)| blamed(category, message))
+    .map_err(|(category, message)| exception(category, message))
 }
 
-/// The attacks by name.
+/// The names of the attacks.
 #[pyfunction]
 pub(crate) fn attacks() -> Vec<&'static str> {
     NAMES.to_vec()
 }
 
-/// Plays an attack; its table, title and text as JSON.
+/// Runs an attack; returns its report item as JSON.
 #[pyfunction]
 #[pyo3(signature = (name, seed, bundle))]
 pub(crate) fn attack(py: Python<'_>, name: String, seed: u64, bundle: Option<PathBuf>) -> PyResult<String> {
     if bundle.is_some() && name != "radix" {
-        return Err(input("only the radix attack takes a bundle; the others play on uniform rows"));
+        return Err(input("only the radix attack takes a bundle; the others run on uniform rows"));
     }
-    let exhibit = aside(py, move || -> Result<ReportItem, (ErrorCategory, String)> {
+    let item = in_background(py, move || -> Result<ReportItem, (ErrorCategory, String)> {
         match bundle {
-            Some(path) => radix::run(&bundle_rows::target(&open(&path)?), seed, &NoProgress).map_err(refused),
-            None => run(&name, seed, &NoProgress).map_err(refused),
+            Some(path) => radix::run(&bundle_rows::target(&open(&path)?), seed, &NoProgress).map_err(lab_error),
+            None => run(&name, seed, &NoProgress).map_err(lab_error),
         }
     })?;
-    let mut exhibit = exhibit.map_err(|(category, message)| blamed(category, message))?;
-    exhibit.plot = None;
-    json(&exhibit)
+    let mut item = item.map_err(|(category, message)| exception(category, message))?;
+    item.plot = None;
+    json(&item)
 }
 
-fn refused(error: LabError) -> (ErrorCategory, String) {
+fn lab_error(error: LabError) -> (ErrorCategory, String) {
     (ErrorCategory::Input, error.to_string())
 }
 

@@ -1,9 +1,9 @@
-//! The Python module `ifonly._ifonly`: what `ifonly/*.py` calls.
+//! The Python module `ifonly._ifonly`, which `ifonly/*.py` calls.
 //!
-//! Thin: options and wishes come in as JSON that the crates read themselves, tables by the Arrow
-//! interface, answers leave as the JSON that the command line prints. The interpreter's lock is
-//! never held while something takes time, and nothing of Python touches shares: those are made,
-//! sent and decoded below, with the operating system's random numbers.
+//! The module is a thin layer. Options and wishes come in as JSON that the crates parse, and tables
+//! through the Arrow interface. Answers go out as the JSON that the command line prints. Long work
+//! runs without the interpreter lock. Python code never handles secret shares: the Rust crates
+//! create, send and decode them with randomness of the operating system.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -17,7 +17,7 @@ mod scales;
 mod serve;
 mod table;
 
-/// Everything that the Python files use.
+/// The functions and classes that the Python files use.
 #[pyo3::pymodule]
 mod _ifonly {
     #[pymodule_export]
@@ -25,7 +25,7 @@ mod _ifonly {
     #[pymodule_export]
     use crate::build::{build, inspect};
     #[pymodule_export]
-    use crate::build_parts::{Build, build_encode, build_learn, build_sign};
+    use crate::build_parts::{Build, build_collect_stats, build_encode, build_sign};
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
@@ -37,6 +37,6 @@ mod _ifonly {
 
     /// The version of the package.
     #[pymodule_export]
-    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    #[allow(non_upper_case_globals, reason = "the usual name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

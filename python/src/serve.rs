@@ -1,11 +1,11 @@
-//! `ifonly.serve`: the servers of a bundle on loopback; and keys.
+//! `ifonly.serve`, which runs the servers of a bundle on loopback, and `ifonly.keygen`.
 
-use crate::errors::{blamed, input, machine};
-use crate::runtime::{aside, runtime};
+use crate::errors::{exception, input, machine};
+use crate::runtime::{in_background, runtime};
 use ifonly::algebra::random::OsRandom;
 use ifonly::core::signature::SigningKey;
 use ifonly::server::key_file;
-use ifonly::{ErrorCategory, Bundle, Loopback};
+use ifonly::{Bundle, ErrorCategory, Loopback};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -19,18 +19,18 @@ pub(crate) struct Servers {
 
 #[pymethods]
 impl Servers {
-    /// Their addresses, in the order of their numbers.
+    /// The addresses, in the order of the server indices.
     #[getter]
     fn urls(&self) -> Vec<String> {
         self.urls.clone()
     }
 
-    /// Lets running answers finish, then stops. Stopping twice is fine.
+    /// Waits for running requests, then stops the servers. A second call has no effect.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(running) = running else { return Ok(()) };
         let runtime = runtime()?;
-        aside(py, move || runtime.block_on(running.stop()))
+        in_background(py, move || runtime.block_on(running.stop()))
     }
 }
 
@@ -39,7 +39,7 @@ impl Servers {
 #[pyo3(signature = (bundle, servers, keys))]
 pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, keys: Vec<PathBuf>) -> PyResult<Servers> {
     let runtime = runtime()?;
-    let started = aside(py, move || {
+    let started = in_background(py, move || {
         let bundle = Bundle::open(&bundle).map_err(|error| (ErrorCategory::Input, error.to_string()))?;
         let keys = keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>();
         let keys = keys.map_err(|error| (ErrorCategory::Input, error.to_string()))?;
@@ -47,7 +47,7 @@ pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, key
             .block_on(Loopback::start(&bundle, servers, keys, &[]))
             .map_err(|error| (error.category(), error.to_string()))
     })?;
-    let running = started.map_err(|(category, message)| blamed(category, message))?;
+    let running = started.map_err(|(category, message)| exception(category, message))?;
     Ok(Servers { urls: running.urls().to_vec(), running: Mutex::new(Some(running)) })
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn keygen(path: PathBuf, epoch: u32) -> PyResult<()> {
     key_file::create(&path, epoch).map_err(machine)
 }
 
-/// Writes a new signing key; gives the public one.
+/// Writes a new signing key; returns the public key.
 #[pyfunction]
 #[pyo3(signature = (path))]
 pub(crate) fn signing_key(path: PathBuf) -> PyResult<String> {

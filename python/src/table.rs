@@ -1,4 +1,4 @@
-//! Tables from Python: anything that gives itself away by the Arrow stream interface.
+//! Tables from Python: any object with the Arrow stream interface.
 
 use crate::errors::input;
 use arrow_array::RecordBatchReader;
@@ -8,14 +8,14 @@ use ifonly_bundle::{ArrowTable, BuildError};
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 
-/// Takes a table; messages call it `name`. Nothing is copied that its owner can lend.
+/// Reads a table; error messages call it `name`. Buffers are shared with their owner if possible.
 pub(crate) fn table(data: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrowTable> {
     let py = data.py();
     let refuse = |error: PyErr| {
         if error.is_instance_of::<PyKeyboardInterrupt>(py) || !error.is_instance_of::<PyException>(py) {
             return error;
         }
-        let refused = input(format!("{name}: it cannot be read by the Arrow interface: {}", error.value(py)));
+        let refused = input(format!("{name}: it cannot be read through the Arrow interface: {}", error.value(py)));
         refused.set_cause(py, Some(error));
         refused
     };
@@ -23,19 +23,19 @@ pub(crate) fn table(data: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrowTable>
     let schema = reader.schema();
     let damaged = |error| input(format!("{name}: its Arrow stream cannot be read: {error}"));
     let batches = reader.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-    ArrowTable::new(name, &schema, batches).map_err(|error| built(&error))
+    ArrowTable::new(name, &schema, batches).map_err(|error| build_error(&error))
 }
 
-/// The names of a table's columns, and its rows as texts; missing values are empty.
+/// The names of the columns, and the rows as texts; missing values are empty texts.
 #[pyfunction]
 #[pyo3(signature = (data, name))]
 pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<(Vec<String>, Vec<Vec<String>>)> {
     let table = table(data, name)?;
-    let rows = data.py().detach(|| table.texts()).map_err(|error| built(&error))?;
+    let rows = data.py().detach(|| table.texts()).map_err(|error| build_error(&error))?;
     Ok((table.columns().to_vec(), rows))
 }
 
-/// A fault of a build, or of a table.
-pub(crate) fn built(error: &BuildError) -> PyErr {
-    crate::errors::blamed(error.category(), error)
+/// The exception for an error of a build or of a table.
+pub(crate) fn build_error(error: &BuildError) -> PyErr {
+    crate::errors::exception(error.category(), error)
 }

@@ -163,7 +163,7 @@ def test_schema_and_deployment_are_arguments(folder: Path) -> None:
         ({"schemes": ["gatedd"]}, "gatedd"),
         ({"threshold": 2}, "servers"),
         ({"schema": "nowhere.toml"}, "nowhere.toml"),
-        ({"output": "there.bundle"}, "exists already"),
+        ({"output": "there.bundle"}, "already exists"),
     ],
 )
 def test_errors_name_the_cause_and_nothing_is_written(change: dict[str, Any], complaint: str, folder: Path) -> None:

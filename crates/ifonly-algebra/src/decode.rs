@@ -1,16 +1,25 @@
-//! From the servers' answers to the values at 0, with silent and lying servers.
+//! Decodes the answers of all servers to the values at 0. Tolerates silent servers and corrects
+//! lying servers.
 //!
-//! Each row's answers are a codeword: a polynomial of degree ≤ κ at the servers' points. Normally
-//! κ+1 answers are interpolated at 0 with precomputed weights. With more, all rows share the same
-//! liars: one random linear combination of the rows is error-corrected (Berlekamp–Welch), the liars
-//! are dropped, and *all* rows are checked; a chance cancellation in the combination is met with
-//! another one. The combination is drawn locally and seen by no server. The same code serves F_q
-//! (distances) and GF(2^8) (records).
+//! The answers to one row are a codeword: a polynomial of degree ≤ κ, evaluated at the points of
+//! the servers. κ + 1 answers determine the polynomial, and fixed weights interpolate it at 0.
+//!
+//! With more than κ + 1 answers, wrong ones can be found. A lying server may be wrong in any row,
+//! so all rows are combined first:
+//!
+//! 1. One random linear combination of all rows is error-corrected (Berlekamp–Welch). This gives
+//!    the lying servers.
+//! 2. Their answers are dropped.
+//! 3. *All* rows are checked. If they are inconsistent, errors cancelled in the combination by
+//!    chance, and another combination is drawn.
+//!
+//! The combination is drawn locally and no server sees it. The same code decodes F_q (costs) and
+//! GF(2^8) (records).
 
 use crate::field::{Field, FieldElement};
 use crate::random::RandomSource;
 
-/// The arithmetic that decoding needs.
+/// The field operations that decoding needs.
 pub trait FieldArithmetic {
     /// A field element; the default is zero.
     type Element: Copy + Default + PartialEq;
@@ -55,52 +64,55 @@ impl FieldArithmetic for Field {
 #[non_exhaustive]
 pub enum DecodeError {
     /// Not enough servers answered.
-    #[error("{have} servers answered, but decoding needs {need}; silent: {silent:?}")]
+    #[error("too few servers answered: {have} of the {need} that decoding needs; silent servers: {silent:?}")]
     TooFewAnswers {
-        /// Answers that came.
+        /// Number of answers received.
         have: usize,
-        /// Answers needed.
+        /// Number of answers needed.
         need: usize,
-        /// Who was silent, counted from 1.
+        /// Indices of the silent servers, counted from 1.
         silent: Vec<usize>,
     },
     /// An answer has the wrong length.
-    #[error("server {server} answered with {have} symbols instead of {need}")]
+    #[error("the answer of server {server} has the wrong length: {have} field elements instead of {need}")]
     Length {
-        /// Counted from 1.
+        /// Server index, counted from 1.
         server: usize,
-        /// Symbols that came.
+        /// Number of field elements received.
         have: usize,
-        /// Symbols expected.
+        /// Number of field elements expected.
         need: usize,
     },
-    /// More servers lied than the deployment corrects, and they are known.
-    #[error("servers {lying_servers:?} lied, but the deployment corrects only {allowed}")]
-    Liars {
-        /// Counted from 1.
+    /// The lying servers are known, but there are more than the deployment corrects.
+    #[error("too many servers returned wrong answers: {lying_servers:?}; this deployment corrects at most {allowed}")]
+    LyingServers {
+        /// Server indices, counted from 1.
         lying_servers: Vec<usize>,
         /// B.
         allowed: usize,
     },
-    /// More servers lied than can be told apart.
-    #[error("the answers of the servers disagree, and too many lied to tell who; nothing was decoded")]
+    /// So many servers lied that they cannot be identified.
+    #[error(
+        "the answers of the servers disagree, and too many are wrong to identify the lying servers; nothing was decoded"
+    )]
     TooManyLies,
 }
 
-/// Another combination after so many chance cancellations; at q = 3 the last one is reached with
-/// probability 3^-64.
-const TRIES: usize = 64;
+/// Maximum number of random combinations. Errors cancel in one combination with probability 1/q, so
+/// even at q = 3 all of them fail with probability 3^-64 only.
+const MAX_COMBINATIONS: usize = 64;
 
-/// Answers that agree with each other in every row.
+/// Answers that are consistent in every row.
 #[derive(Clone, Debug)]
 pub struct ConsistentAnswers<'a, E> {
-    /// The point and the answer of `degree + 1` servers.
+    /// The evaluation point and the answer of `degree + 1` servers.
     columns: Vec<(E, &'a [E])>,
-    /// Servers whose answers were wrong and have been left out, counted from 1.
+    /// Indices of the servers whose wrong answers were dropped, counted from 1.
     pub lying_servers: Vec<usize>,
 }
 
-/// Finds servers that agree on polynomials of degree ≤ `degree` (`None` is a silent server).
+/// Selects `degree + 1` answers that lie on polynomials of degree ≤ `degree` in every row. A silent
+/// server's answer is `None`. At most `lying` servers may have wrong answers.
 pub fn select_consistent<'a, F: FieldArithmetic>(
     field: &F,
     points: &[F::Element],
@@ -109,27 +121,27 @@ pub fn select_consistent<'a, F: FieldArithmetic>(
     answers: &'a [Option<Vec<F::Element>>],
     random: &mut dyn RandomSource,
 ) -> Result<ConsistentAnswers<'a, F::Element>, DecodeError> {
-    let spoke: Vec<usize> = (0..answers.len().min(points.len())).filter(|&n| answers[n].is_some()).collect();
-    if spoke.len() <= degree {
-        let silent = (0..points.len()).filter(|n| !spoke.contains(n)).map(|n| n + 1).collect();
-        return Err(DecodeError::TooFewAnswers { have: spoke.len(), need: degree + 1, silent });
+    let responding: Vec<usize> = (0..answers.len().min(points.len())).filter(|&n| answers[n].is_some()).collect();
+    if responding.len() <= degree {
+        let silent = (0..points.len()).filter(|n| !responding.contains(n)).map(|n| n + 1).collect();
+        return Err(DecodeError::TooFewAnswers { have: responding.len(), need: degree + 1, silent });
     }
     let columns: Vec<(F::Element, &[F::Element])> =
-        spoke.iter().filter_map(|&n| Some((points[n], answers[n].as_deref()?))).collect();
+        responding.iter().filter_map(|&n| Some((points[n], answers[n].as_deref()?))).collect();
     let need = columns[0].1.len();
-    if let Some(odd) = columns.iter().position(|(_, column)| column.len() != need) {
-        return Err(DecodeError::Length { server: spoke[odd] + 1, have: columns[odd].1.len(), need });
+    if let Some(wrong) = columns.iter().position(|(_, column)| column.len() != need) {
+        return Err(DecodeError::Length { server: responding[wrong] + 1, have: columns[wrong].1.len(), need });
     }
-    for _ in 0..TRIES {
-        let wrong = find_liars(field, &columns, degree, random).ok_or(DecodeError::TooManyLies)?;
+    for _ in 0..MAX_COMBINATIONS {
+        let wrong = find_wrong_columns(field, &columns, degree, random).ok_or(DecodeError::TooManyLies)?;
         let mut honest: Vec<(F::Element, &[F::Element])> =
             (0..columns.len()).filter(|n| !wrong.contains(n)).map(|n| columns[n]).collect();
-        if !consistent(field, &honest, degree) {
+        if !is_consistent(field, &honest, degree) {
             continue;
         }
-        let lying_servers: Vec<usize> = wrong.iter().map(|&n| spoke[n] + 1).collect();
+        let lying_servers: Vec<usize> = wrong.iter().map(|&n| responding[n] + 1).collect();
         if lying_servers.len() > lying {
-            return Err(DecodeError::Liars { lying_servers, allowed: lying });
+            return Err(DecodeError::LyingServers { lying_servers, allowed: lying });
         }
         honest.truncate(degree + 1);
         return Ok(ConsistentAnswers { columns: honest, lying_servers });
@@ -138,15 +150,15 @@ pub fn select_consistent<'a, F: FieldArithmetic>(
 }
 
 impl<E: Copy + Default + PartialEq> ConsistentAnswers<'_, E> {
-    /// Coefficient `number` of every row's polynomial; number 0 is the value at 0.
+    /// Coefficient `number` of the polynomial of every row. Coefficient 0 is the value at 0.
     pub fn coefficient<F: FieldArithmetic<Element = E>>(&self, field: &F, number: usize) -> Vec<E> {
         let points: Vec<E> = self.columns.iter().map(|column| column.0).collect();
         combine(field, &self.columns, &coefficient_weights(field, &points, number))
     }
 }
 
-/// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as
-/// there are points.
+/// The weights w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f that has as many
+/// coefficients as there are points.
 pub fn coefficient_weights<F: FieldArithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
     // Σ_n w_n·α_n^i = 1[i = number], a Vandermonde system.
     let equation = |i: usize| {
@@ -159,7 +171,7 @@ pub fn coefficient_weights<F: FieldArithmetic>(field: &F, points: &[F::Element],
     solve(field, system, points.len()).expect("evaluation points are distinct")
 }
 
-/// The w_n with `f(at) = Σ w_n·f(α_n)` (Lagrange).
+/// The weights w_n with `f(at) = Σ w_n·f(α_n)` (Lagrange interpolation).
 fn value_weights<F: FieldArithmetic>(field: &F, points: &[F::Element], at: F::Element) -> Vec<F::Element> {
     let weight = |n: usize| {
         points.iter().enumerate().filter(|&(m, _)| m != n).fold(field.one(), |weight, (_, &other)| {
@@ -183,8 +195,8 @@ fn combine<F: FieldArithmetic>(
     (0..columns.first().map_or(0, |column| column.1.len())).map(row).collect()
 }
 
-/// Whether every row of the columns lies on a polynomial of degree ≤ `degree`.
-fn consistent<F: FieldArithmetic>(field: &F, columns: &[(F::Element, &[F::Element])], degree: usize) -> bool {
+/// Whether the values of every row lie on a polynomial of degree ≤ `degree`.
+fn is_consistent<F: FieldArithmetic>(field: &F, columns: &[(F::Element, &[F::Element])], degree: usize) -> bool {
     if columns.len() <= degree {
         return false;
     }
@@ -193,9 +205,9 @@ fn consistent<F: FieldArithmetic>(field: &F, columns: &[(F::Element, &[F::Elemen
     extra.iter().all(|&(point, column)| combine(field, base, &value_weights(field, &points, point)) == column)
 }
 
-/// The columns that are off in a random combination of the rows; `None` when no few columns explain
-/// it.
-fn find_liars<F: FieldArithmetic>(
+/// The columns that are wrong in one random combination of all rows. `None` if more columns are
+/// wrong than can be identified.
+fn find_wrong_columns<F: FieldArithmetic>(
     field: &F,
     columns: &[(F::Element, &[F::Element])],
     degree: usize,
@@ -216,7 +228,8 @@ fn find_liars<F: FieldArithmetic>(
 }
 
 /// Berlekamp–Welch: `Q(α) = y·E(α)` with E monic of degree `errors` and deg Q ≤ degree + errors.
-/// The wrong places are the roots of E; what is left must lie on a polynomial.
+/// The wrong values are at the roots of E. The other values must lie on a polynomial of degree
+/// ≤ `degree`; otherwise the result is `None`.
 fn correct<F: FieldArithmetic>(
     field: &F,
     points: &[F::Element],
@@ -239,32 +252,32 @@ fn correct<F: FieldArithmetic>(
     let is_root: Vec<bool> = points.iter().map(|&point| locator(point) == F::Element::default()).collect();
     let rest: Vec<(F::Element, &[F::Element])> =
         (0..points.len()).filter(|&n| !is_root[n]).map(|n| (points[n], std::slice::from_ref(&values[n]))).collect();
-    consistent(field, &rest, degree).then(|| (0..points.len()).filter(|&n| is_root[n]).collect())
+    is_consistent(field, &rest, degree).then(|| (0..points.len()).filter(|&n| is_root[n]).collect())
 }
 
 fn power<F: FieldArithmetic>(field: &F, base: F::Element, exponent: usize) -> F::Element {
     (0..exponent).fold(field.one(), |product, _| field.mul(product, base))
 }
 
-/// One solution of the linear system whose rows end with the right-hand side, by Gauss–Jordan; free
-/// unknowns are 0.
+/// Solves a linear system by Gauss–Jordan elimination. Each row ends with its right-hand side. Free
+/// unknowns are 0. `None` if there is no solution.
 fn solve<F: FieldArithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usize) -> Option<Vec<F::Element>> {
     let zero = F::Element::default();
     let mut pivots = vec![];
     for column in 0..unknowns {
-        let place = pivots.len();
-        let Some(found) = (place..rows.len()).find(|&row| rows[row][column] != zero) else { continue };
-        rows.swap(place, found);
-        let inverse = field.inverse(rows[place][column])?;
-        for entry in &mut rows[place] {
+        let pivot_row = pivots.len();
+        let Some(found) = (pivot_row..rows.len()).find(|&row| rows[row][column] != zero) else { continue };
+        rows.swap(pivot_row, found);
+        let inverse = field.inverse(rows[pivot_row][column])?;
+        for entry in &mut rows[pivot_row] {
             *entry = field.mul(*entry, inverse);
         }
-        let pivot = rows[place].clone();
+        let pivot = rows[pivot_row].clone();
         for (number, row) in rows.iter_mut().enumerate() {
             let factor = row[column];
-            if number != place && factor != zero {
-                for (entry, &above) in row.iter_mut().zip(&pivot) {
-                    *entry = field.sub(*entry, field.mul(factor, above));
+            if number != pivot_row && factor != zero {
+                for (entry, &pivot_entry) in row.iter_mut().zip(&pivot) {
+                    *entry = field.sub(*entry, field.mul(factor, pivot_entry));
                 }
             }
         }
@@ -289,7 +302,7 @@ mod tests {
     struct Case {
         field: Field,
         points: EvaluationPoints,
-        truth: Vec<FieldElement>,
+        expected: Vec<FieldElement>,
         answers: Vec<Option<Vec<FieldElement>>>,
     }
 
@@ -300,8 +313,8 @@ mod tests {
             lying: usize,
             random: &mut SeededRandom,
         ) -> Result<(Vec<FieldElement>, Vec<usize>), DecodeError> {
-            let agreed = select_consistent(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
-            Ok((agreed.coefficient(&self.field, 0), agreed.lying_servers))
+            let selected = select_consistent(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
+            Ok((selected.coefficient(&self.field, 0), selected.lying_servers))
         }
     }
 
@@ -312,17 +325,17 @@ mod tests {
             (0..rows).map(|_| (0..=kappa).map(|_| field.sample(random)).collect()).collect();
         let at = |p: &[FieldElement], x| p.iter().rev().fold(FieldElement::ZERO, |sum, &c| field.mul_add(sum, x, c));
         let answers = points.as_slice().iter().map(|&x| Some(polynomials.iter().map(|p| at(p, x)).collect())).collect();
-        Case { truth: polynomials.iter().map(|p| p[0]).collect(), field, points, answers }
+        Case { expected: polynomials.iter().map(|p| p[0]).collect(), field, points, answers }
     }
 
-    fn spoil(field: &Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
+    fn corrupt(field: &Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
         for element in answer.iter_mut().flatten() {
             *element = field.add(*element, field.sample_nonzero(random));
         }
     }
 
     #[test]
-    fn liars_are_named_and_silence_is_borne() {
+    fn lying_servers_are_named_and_silent_servers_are_tolerated() {
         let mut random = SeededRandom::new(2);
         for q in [11, 809, (1 << 61) - 1] {
             for (kappa, silent, lying) in [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 1, 1), (3, 0, 2), (2, 2, 2)] {
@@ -333,10 +346,10 @@ mod tests {
                         case.answers[n] = None;
                     }
                     for n in silent..silent + lying {
-                        spoil(&case.field, &mut case.answers[n], &mut random);
+                        corrupt(&case.field, &mut case.answers[n], &mut random);
                     }
                     let (values, lying_servers) = case.decode(kappa, lying, &mut random).unwrap();
-                    assert_eq!(values, case.truth);
+                    assert_eq!(values, case.expected);
                     assert_eq!(lying_servers, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
@@ -344,24 +357,24 @@ mod tests {
     }
 
     #[test]
-    fn one_liar_too_many_is_an_error() {
+    fn one_lying_server_too_many_is_an_error() {
         let mut random = SeededRandom::new(3);
         for (kappa, silent, lying) in [(1, 1, 0), (1, 0, 1), (2, 1, 1), (3, 0, 2)] {
             let servers = kappa + 1 + silent + 2 * lying;
             for _ in 0..50 {
                 let mut case = case(809, servers, kappa, 12, &mut random);
                 for n in 0..=lying {
-                    spoil(&case.field, &mut case.answers[n], &mut random);
+                    corrupt(&case.field, &mut case.answers[n], &mut random);
                 }
                 let error = case.decode(kappa, lying, &mut random).unwrap_err();
-                assert!(matches!(error, DecodeError::TooManyLies | DecodeError::Liars { .. }), "{error}");
+                assert!(matches!(error, DecodeError::TooManyLies | DecodeError::LyingServers { .. }), "{error}");
             }
         }
     }
 
-    /// Calls `test` with every choice of `count` servers and every non-zero lie of each in a field
-    /// of 7, in one row.
-    fn every_lie(servers: usize, count: usize, mut test: impl FnMut(&[(usize, u64)])) {
+    /// Calls `test` with every choice of `count` servers and every non-zero error of each server,
+    /// for one row in the field of 7 elements.
+    fn for_every_lie(servers: usize, count: usize, mut test: impl FnMut(&[(usize, u64)])) {
         let mut all = ExhaustiveRandom::default();
         while all.next_run() {
             let lies: Vec<(usize, u64)> =
@@ -373,16 +386,16 @@ mod tests {
     }
 
     #[test]
-    fn no_lie_makes_an_innocent_server_a_liar() {
-        // n servers on polynomials of degree κ are n − κ − 1 to spare. Half of these can be named;
-        // beyond that, and as long as liars and named together could not be all the spare ones,
-        // there is nobody to name. Every lie is played.
+    fn no_lie_makes_an_honest_server_look_like_a_lying_one() {
+        // With n servers and degree κ, n − κ − 1 answers are redundant. Up to half as many lying
+        // servers can be named. If more servers lie, but lying and named servers together are at
+        // most the redundant ones, no server is named. The test tries every lie.
         let mut random = SeededRandom::new(6);
         for (kappa, servers) in [(1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 4), (2, 5), (2, 6), (3, 6)] {
-            let spare = servers - kappa - 1;
-            let named = spare / 2;
-            for lying in 0..=spare - named {
-                every_lie(servers, lying, |lies| {
+            let redundant = servers - kappa - 1;
+            let named = redundant / 2;
+            for lying in 0..=redundant - named {
+                for_every_lie(servers, lying, |lies| {
                     let mut case = case(7, servers, kappa, 1, &mut random);
                     for &(server, lie) in lies {
                         let answer = case.answers[server].as_mut().unwrap();
@@ -392,12 +405,12 @@ mod tests {
                     let expected = if lying > named {
                         Err(DecodeError::TooManyLies)
                     } else {
-                        Ok((case.truth.clone(), lying_servers.clone()))
+                        Ok((case.expected.clone(), lying_servers.clone()))
                     };
                     assert_eq!(case.decode(kappa, named, &mut random), expected, "κ = {kappa}, {lies:?}");
                     if (1..=named).contains(&lying) {
-                        // Who corrects fewer names the same and decodes nothing.
-                        let error = DecodeError::Liars { lying_servers, allowed: lying - 1 };
+                        // With a smaller B, the same servers are named and nothing is decoded.
+                        let error = DecodeError::LyingServers { lying_servers, allowed: lying - 1 };
                         assert_eq!(case.decode(kappa, lying - 1, &mut random), Err(error));
                     }
                 });
@@ -412,25 +425,25 @@ mod tests {
             let mut case = case(5, 4, 1, 40, &mut random);
             let answer = case.answers[2].as_mut().unwrap();
             answer[row] = case.field.add(answer[row], FieldElement::ONE);
-            assert_eq!(case.decode(1, 1, &mut random), Ok((case.truth.clone(), vec![3])));
+            assert_eq!(case.decode(1, 1, &mut random), Ok((case.expected.clone(), vec![3])));
         }
     }
 
     #[test]
     fn lies_that_cancel_between_rows_are_found_in_bytes_too() {
-        // The constant polynomial 0 at four servers; the third lies in two rows, and its lies sum
-        // to nothing.
+        // The constant polynomial 0 at four servers. The third server lies in two rows, and its
+        // lies sum to 0.
         let mut random = SeededRandom::new(7);
         for lie in 1..=255 {
             let answer = |server| Some(if server == 2 { vec![lie, 0, lie] } else { vec![0; 3] });
             let answers: Vec<Option<Vec<u8>>> = (0..4).map(answer).collect();
-            let agreed = select_consistent(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
-            assert_eq!(agreed.lying_servers, [3]);
+            let selected = select_consistent(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
+            assert_eq!(selected.lying_servers, [3]);
         }
     }
 
     #[test]
-    fn too_few_and_uneven_answers_are_named() {
+    fn too_few_answers_and_wrong_lengths_are_named() {
         let mut random = SeededRandom::new(5);
         let mut case = case(809, 3, 2, 4, &mut random);
         case.answers[1].as_mut().unwrap().pop();

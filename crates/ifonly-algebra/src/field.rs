@@ -1,22 +1,22 @@
-//! The field F_q for any prime q < 2^62, and its reduced symbols.
+//! The field F_q for any prime q < 2^62, and its elements.
 //!
-//! Products are reduced by Barrett's method: with `m = ⌊2^64/q⌋` and one high product for q < 2^32,
-//! with a 128-bit product above. Nothing here is written for secrets' timing beyond what follows
-//! from straight-line arithmetic.
+//! Products use Barrett reduction. For q < 2^32 it takes `m = ⌊2^64/q⌋` and one high product, above
+//! that a 128-bit product. The module does not promise constant time; most operations are
+//! straight-line code.
 
 use crate::prime::{self, MAX_BITS};
 use crate::random::RandomSource;
 use zeroize::DefaultIsZeroes;
 
-/// An element of F_q, always reduced: `0 ≤ value < q`. Only a [`Field`] makes one.
+/// An element of F_q, always reduced: `0 ≤ value < q`. Only a [`Field`] creates elements.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct FieldElement(u64);
 
 impl FieldElement {
-    /// Zero, which every field has.
+    /// Zero.
     pub const ZERO: FieldElement = FieldElement(0);
-    /// One, which every field has.
+    /// One.
     pub const ONE: FieldElement = FieldElement(1);
 
     /// The representative in `0..q`.
@@ -32,38 +32,38 @@ impl FieldElement {
 
 impl DefaultIsZeroes for FieldElement {}
 
-// Symbols are shares or secrets more often than not, so they do not print.
+// Most field elements are shares or secrets, so `Debug` does not print the value.
 impl std::fmt::Debug for FieldElement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Symbol(..)")
+        f.write_str("FieldElement(..)")
     }
 }
 
-/// How q follows from a scheme's bound (q must exceed the bound).
+/// How q follows from the bound of a scheme. q always exceeds the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModulusRule {
-    /// The largest prime below 2^b, b as small as possible.
+    /// The largest prime below 2^b, with the smallest b for which it exceeds the bound.
     Deployment,
     /// The smallest prime above the bound.
     Paper,
 }
 
-/// Why a number is not the size of a field.
+/// Why a number cannot be the modulus q.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// q has a divisor.
-    #[error("q = {0} is not prime; a field of the protocol needs a prime q")]
+    /// q is not prime.
+    #[error("q = {0} is not prime")]
     NotPrime(u64),
     /// q is too large for this implementation.
-    #[error("q = {0} is not below 2^62")]
+    #[error("q = {0} is too large; it must be below 2^62")]
     TooLarge(u64),
     /// No q below 2^62 exceeds the bound.
-    #[error("no prime below 2^62 exceeds the bound {0}; use fewer levels, features or smaller weights")]
+    #[error("no prime below 2^62 exceeds the bound {0}; use fewer levels, fewer features or smaller limits")]
     BoundTooLarge(u128),
 }
 
-/// F_q with the constants of its reduction.
+/// F_q with its constants for the reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     q: u64,
@@ -90,7 +90,7 @@ impl Field {
         Ok(Field { q, bits, barrett })
     }
 
-    /// The field that `rule` gives for a scheme whose values stay at or below `bound`.
+    /// The field that `rule` gives for a scheme whose values are at most `bound`.
     pub fn above(bound: u128, rule: ModulusRule) -> Result<Field, FieldError> {
         let q = prime::choose(bound, rule).ok_or(FieldError::BoundTooLarge(bound))?;
         Field::new(q)
@@ -101,12 +101,12 @@ impl Field {
         self.q
     }
 
-    /// Bits per symbol on the wire, ⌈log2 q⌉.
+    /// Bits per field element on the wire, ⌈log2 q⌉.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// `value` as a symbol, if it is reduced.
+    /// `value` as a field element, or `None` if it is not reduced.
     pub fn element(&self, value: u64) -> Option<FieldElement> {
         (value < self.q).then_some(FieldElement(value))
     }
@@ -121,7 +121,7 @@ impl Field {
         FieldElement((i128::from(value)).rem_euclid(i128::from(self.q)) as u64)
     }
 
-    /// The representative in `-(q-1)/2 ..= (q-1)/2`: a symbol read as a signed residue.
+    /// The representative in `-(q-1)/2 ..= (q-1)/2`.
     pub fn signed(&self, a: FieldElement) -> i64 {
         if a.0 > self.q / 2 { a.0 as i64 - self.q as i64 } else { a.0 as i64 }
     }
@@ -180,34 +180,34 @@ impl Field {
         a.iter().zip(b).fold(FieldElement::ZERO, |sum, (&a, &b)| self.mul_add(a, b, sum))
     }
 
-    /// A uniform symbol, by masked rejection.
+    /// A uniform field element, by masked rejection.
     pub fn sample(&self, random: &mut (impl RandomSource + ?Sized)) -> FieldElement {
         FieldElement(random.below(self.q))
     }
 
-    /// A uniform non-zero symbol.
+    /// A uniform non-zero field element.
     pub fn sample_nonzero(&self, random: &mut (impl RandomSource + ?Sized)) -> FieldElement {
         FieldElement(1 + random.below(self.q - 1))
     }
 
-    /// Barrett for x < 2^64, q < 2^32: `⌊x·m/2^64⌋` is the quotient or one less.
+    /// Barrett reduction for x < 2^64 and q < 2^32: `⌊x·m/2^64⌋` is the quotient or one less.
     #[inline]
     fn reduce_64(&self, x: u64) -> FieldElement {
         let quotient = ((u128::from(x) * u128::from(self.barrett)) >> 64) as u64;
-        let rest = x - quotient * self.q;
-        FieldElement(if rest >= self.q { rest - self.q } else { rest })
+        let remainder = x - quotient * self.q;
+        FieldElement(if remainder >= self.q { remainder - self.q } else { remainder })
     }
 
-    /// Barrett for x < q²: the estimated quotient is at most two too small.
+    /// Barrett reduction for x < q²: the estimated quotient is too small by at most 2.
     #[inline]
     fn reduce_128(&self, x: u128) -> FieldElement {
         let high = (x >> (self.bits - 1)) as u64;
         let quotient = (u128::from(high) * u128::from(self.barrett)) >> (self.bits + 1);
-        let mut rest = (x - quotient * u128::from(self.q)) as u64;
-        while rest >= self.q {
-            rest -= self.q;
+        let mut remainder = (x - quotient * u128::from(self.q)) as u64;
+        while remainder >= self.q {
+            remainder -= self.q;
         }
-        FieldElement(rest)
+        FieldElement(remainder)
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use crate::random::SeededRandom;
 
     #[test]
-    fn products_agree_with_128_bit_division_for_every_size_of_q() {
+    fn products_equal_128_bit_division_for_every_size_of_q() {
         let mut random = SeededRandom::new(1);
         for bits in 2..=62 {
             let q = prime::choose(1 << (bits - 1), ModulusRule::Paper).filter(|&q| q >> 62 == 0).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_composites_and_sizes_out_of_range() {
+    fn composite_and_too_large_moduli_are_refused() {
         assert_eq!(Field::new(1), Err(FieldError::NotPrime(1)));
         assert_eq!(Field::new(0), Err(FieldError::NotPrime(0)));
         assert_eq!(Field::new(9), Err(FieldError::NotPrime(9)));

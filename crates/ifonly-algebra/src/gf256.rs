@@ -1,14 +1,17 @@
-//! GF(2^8) with the polynomial x^8 + x^4 + x^3 + x + 1, for records of bytes.
+//! The field GF(2^8) with the polynomial x^8 + x^4 + x^3 + x + 1. Its elements are the bytes of
+//! records.
+//!
+//! Products look up discrete logarithms to the base 3, so their timing depends on the operands.
 
 use crate::decode::FieldArithmetic;
 use crate::random::RandomSource;
 
-/// The field of bytes.
+/// GF(2^8).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gf256;
 
-/// The generator 3's powers, twice over so that sums of logarithms need no reduction, and its
-/// logarithms.
+/// Powers of the generator 3 and logarithms to the base 3. The powers are listed twice, so that a
+/// sum of two logarithms needs no reduction.
 const TABLES: ([u8; 510], [u8; 256]) = tables();
 
 const fn tables() -> ([u8; 510], [u8; 256]) {
@@ -58,8 +61,8 @@ impl FieldArithmetic for Gf256 {
 mod tests {
     use super::*;
 
-    /// Schoolbook product, bit by bit.
-    fn slow(mut a: u8, b: u8) -> u8 {
+    /// The product, bit by bit.
+    fn schoolbook_product(mut a: u8, b: u8) -> u8 {
         let mut product = 0;
         for bit in 0..8 {
             if b >> bit & 1 == 1 {
@@ -74,7 +77,7 @@ mod tests {
     fn products_and_inverses_are_right_for_all_bytes() {
         for a in 0..=255u8 {
             for b in 0..=255u8 {
-                assert_eq!(Gf256.mul(a, b), slow(a, b));
+                assert_eq!(Gf256.mul(a, b), schoolbook_product(a, b));
             }
             assert_eq!(Gf256.inverse(a).map(|inverse| Gf256.mul(a, inverse)), (a != 0).then_some(1));
         }

@@ -1,22 +1,24 @@
-//! The common case of decoding: as many answers as it needs and none to check them by.
+//! The interface for the common case of decoding: exactly as many answers as needed, and no
+//! redundant ones.
 //!
-//! Then there is nothing to correct, and every value is one linear combination of the servers'
-//! symbols. Who can compute it faster than [`agree`](crate::decode::agree) on unpacked symbols, and
-//! as the answers arrive, is an [`Interpolate`]; a a search uses it where it applies and falls back
-//! where an answer cannot be read.
+//! Then nothing can be corrected, and every value is a linear combination of one field element per
+//! server. An [`Interpolator`] computes it from packed answers while they arrive, which is faster
+//! than [`select_consistent`](crate::decode::select_consistent) on unpacked field elements. A
+//! search uses it if it applies and falls back to `select_consistent` if an answer is malformed.
+//! This module contains no implementation; see `ifonly-scan`.
 
 use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
 
-/// How the symbols of N servers become values: `value = constant + Σ_n w_n·A_n`, one constant per
-/// symbol of a row.
+/// How the answers A_n of N servers become values: `value = constant + Σ_n w_n·A_n`, with one
+/// constant per field element of a row.
 #[derive(Clone, Debug)]
 pub struct InterpolationPlan {
     /// F_q.
     pub field: Field,
-    /// One per server.
+    /// The weights w_n, one per server.
     pub weights: Vec<FieldElement>,
-    /// One per symbol of a row: what the user knows. Wiped on drop.
+    /// One constant per field element of a row, known to the client only. Wiped on drop.
     pub constants: Vec<FieldElement>,
 }
 
@@ -26,31 +28,32 @@ impl Drop for InterpolationPlan {
     }
 }
 
-/// Values of consecutive rows, in words as wide as the field needs.
+/// Values of consecutive rows, in the smallest words that hold every field element.
 #[derive(Clone, Copy, Debug)]
 pub enum DecodedWords<'a> {
-    /// Below 2^32.
+    /// For q < 2^32.
     Narrow(&'a [u32]),
-    /// Anything.
+    /// For larger q.
     Wide(&'a [u64]),
 }
 
-/// Some answer is not the packed form of symbols of the field.
+/// An answer is not a valid packing of field elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedAnswer;
 
-/// Computes [`Interpolation`]s.
+/// Computes [`InterpolationPlan`]s.
 pub trait Interpolator: Sync {
-    /// Gets ready for the answers of one phase, `rows` rows long.
-    fn begin(&self, interpolation: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream>;
+    /// Starts decoding the answers of one phase, which have `rows` rows.
+    fn begin(&self, plan: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream>;
 }
 
-/// One phase's answers on their way to values.
+/// The decoder of one phase, which processes answers while they arrive.
 pub trait InterpolationStream: Send {
-    /// Hands the values of rows that all answers hold by now, and that were not visited before, to
-    /// `visit`, in order and in runs of whole rows. `answers` are the packed answers from their
-    /// beginning, one per weight and none longer than the right length; once all of them are whole,
-    /// every row has been visited. Values may have been visited before an answer turns out
-    /// unreadable.
+    /// Passes the values of all rows that every answer contains, and that were not passed before,
+    /// to `visit`: in order, and in runs of whole rows.
+    ///
+    /// `answers` are the received parts of the packed answers from their beginning, one per weight.
+    /// None may be longer than a complete answer. When all answers are complete, every row has been
+    /// visited. Some rows may have been visited before an answer proves to be malformed.
     fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer>;
 }

@@ -1,15 +1,16 @@
-//! The randomness that the servers share: root keys, epochs, and labelled random-access streams.
+//! The randomness that the servers share: root keys, key epochs, and random-access key streams.
 //!
-//! `K_τ = BLAKE3_keyed(root, "transcript" ‖ τ)`. Every purpose has a stream of its own under K_τ:
-//! AES-128 in counter mode, with the key from `BLAKE3_keyed(K_τ, label)`. A label is a [`Purpose`],
-//! six bytes that no two purposes share, and a purpose fixes what its numbers are (uniform,
-//! non-zero, below d_min), so one index cannot serve two ends.
+//! `K_τ = BLAKE3_keyed(root, "transcript" ‖ epoch ‖ τ)`. Every [`Purpose`] has its own stream under
+//! K_τ: AES-128 in counter mode, keyed with `BLAKE3_keyed(K_τ, "stream" ‖ label)`. Each part of a
+//! hash input is preceded by its length. The label of a purpose has six bytes, and no two purposes
+//! share a label. The purpose also fixes the distribution of its numbers (uniform, non-zero, below
+//! d_min), so no word of a stream is used in two ways.
 //!
-//! A number of position i is the little-endian word at offset `i·width` of the stream, masked to
-//! the bits it needs; its width is as many bytes as hold these bits, or 8 if that is more than 4.
-//! Words that are not below the limit are drawn again from blocks that no position reaches: block
-//! counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed
-//! anywhere.
+//! The number at position i is the little-endian word at offset `i·width` of the stream, masked to
+//! the bits of the limit. The width is the number of bytes that hold these bits, or 8 if that is
+//! more than 4. A masked word that is not below the limit is redrawn from block
+//! `2^127 + i·2^32 + attempt`, which no position reaches. The result is exactly uniform, and every
+//! process can compute every row by itself.
 
 use crate::field::{Field, FieldElement};
 use crate::random::{RandomSource, mask_for};
@@ -18,12 +19,12 @@ use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Bytes of the key-check value with which every response begins.
+/// Bytes of the key-check value, which begins every response.
 pub const CHECK_LENGTH: usize = 16;
-/// Bytes of the ticket that follows it in the response to the first phase of a search.
+/// Bytes of the ticket, which follows the key-check value in responses to phase 0.
 pub const TICKET_LENGTH: usize = 16;
 
-/// The servers' common secret for one key epoch.
+/// The root key: the secret that all servers share during one key epoch.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RootKey {
     bytes: [u8; 32],
@@ -32,12 +33,12 @@ pub struct RootKey {
 }
 
 impl RootKey {
-    /// The key of `epoch`.
+    /// The key with these bytes for `epoch`.
     pub fn new(epoch: u32, bytes: [u8; 32]) -> RootKey {
         RootKey { bytes, epoch }
     }
 
-    /// A fresh key.
+    /// A fresh random key.
     pub fn generate(epoch: u32, random: &mut impl RandomSource) -> RootKey {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
@@ -46,12 +47,12 @@ impl RootKey {
         key
     }
 
-    /// Which epoch this key is for; the client's header names it.
+    /// The key epoch. The header of every message names it.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// The 32 bytes, for a key file.
+    /// The 32 secret bytes, for a key file.
     pub fn expose(&self) -> &[u8; 32] {
         &self.bytes
     }
@@ -61,17 +62,17 @@ impl RootKey {
         TranscriptKeys { key: derive(&self.bytes, &[b"transcript", &self.epoch.to_le_bytes(), tau]) }
     }
 
-    /// What shows that a search with this scheme and this τ of its first phase was begun at a
-    /// server with this key.
+    /// The ticket of a search. It proves that a server with this key answered phase 0 of the search
+    /// with this scheme and this τ.
     pub fn ticket(&self, scheme: &str, tau: &[u8; 32]) -> [u8; TICKET_LENGTH] {
-        let whole = derive(&self.bytes, &[b"ticket", &self.epoch.to_le_bytes(), scheme.as_bytes(), tau]);
+        let hash = derive(&self.bytes, &[b"ticket", &self.epoch.to_le_bytes(), scheme.as_bytes(), tau]);
         let mut ticket = [0; TICKET_LENGTH];
-        ticket.copy_from_slice(&whole[..TICKET_LENGTH]);
+        ticket.copy_from_slice(&hash[..TICKET_LENGTH]);
         ticket
     }
 
-    /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of
-    /// this epoch.
+    /// The key for the all-or-nothing transform of the stored record `row`. All servers of the
+    /// epoch derive the same key.
     pub fn record(&self, digest: &[u8; 32], row: u64) -> [u8; 16] {
         let key: [u8; 32] = derive(&self.bytes, &[b"record", &self.epoch.to_le_bytes(), digest, &row.to_le_bytes()]);
         let mut short = [0; 16];
@@ -86,8 +87,8 @@ impl std::fmt::Debug for RootKey {
     }
 }
 
-/// BLAKE3 keyed by `key` over the parts, each preceded by its length so that no two lists of parts
-/// collide.
+/// BLAKE3 keyed by `key` over the parts. Each part is preceded by its length, so that no two lists
+/// of parts collide.
 fn derive(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(key);
     for part in parts {
@@ -97,43 +98,43 @@ fn derive(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// What a stream is for. The six-byte label is the tag, then two little-endian numbers.
+/// The use of a key stream. Its six-byte label is a tag and two numbers, all little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Z'_j of an output.
+    /// The pad Z'_j of one output.
     Pad {
-        /// Which symbol of the row.
+        /// Index of the output in its row.
         output: u16,
-        /// Which coefficient, from 1.
+        /// Index of the coefficient, from 1.
         j: u16,
     },
-    /// ρ.
+    /// The blinding factors ρ.
     Rho,
-    /// σ.
+    /// The gate factors σ.
     Sigma,
-    /// μ.
+    /// The masks μ.
     Mu,
-    /// The order of the rows; `part` is 0 for the split into buckets and b+1 inside bucket b.
+    /// The row order.
     Order {
-        /// Which part of the derivation.
+        /// 0 for the split into buckets, b + 1 for the order within bucket b.
         part: u16,
     },
-    /// The pad of coefficient j of a record's answer.
+    /// The pad of coefficient j of the answer to a record fetch.
     RecordPad {
-        /// Which coefficient, from 0.
+        /// Index of the coefficient, from 0.
         j: u16,
     },
-    /// The value by which a client sees that servers agree.
+    /// The key-check value.
     KeyCheck,
-    /// The zero-sharings of servers that compute together, under a key of two of them.
+    /// The zero sharing of a sealed search, under a key that two servers share.
     ZeroSharing,
-    /// The masks under which such a server enters its values.
+    /// The masks of the input sharing of a sealed search.
     InputMask,
 }
 
 impl Purpose {
-    /// The label; injective because the tags differ and the numbers have fixed places.
+    /// The label. Labels are distinct because tags differ and the numbers have fixed offsets.
     pub fn label(self) -> [u8; 6] {
         let (tag, a, b) = match self {
             Purpose::Pad { output, j } => (1u16, output, j),
@@ -167,7 +168,7 @@ impl std::fmt::Debug for TranscriptKeys {
 }
 
 impl TranscriptKeys {
-    /// Equal at two servers exactly when root key, epoch and transcript are.
+    /// The key-check value: equal at two servers if root key, epoch and transcript are equal.
     pub fn check_value(&self) -> [u8; CHECK_LENGTH] {
         let mut value = [0; CHECK_LENGTH];
         self.stream(Purpose::KeyCheck).fill(0, &mut value);
@@ -179,7 +180,7 @@ impl TranscriptKeys {
         KeyStream::new(&self.stream_key(purpose))
     }
 
-    /// The key of that stream, for whoever is to have this stream and no other.
+    /// The key of that stream. Its holder can compute this stream and no other.
     pub(crate) fn stream_key(&self, purpose: Purpose) -> Zeroizing<[u8; 16]> {
         let mut key = derive(&self.key, &[b"stream", &purpose.label()]);
         let mut short = Zeroizing::new([0; 16]);
@@ -188,7 +189,7 @@ impl TranscriptKeys {
         short
     }
 
-    /// The streams that `outputs` outputs with `kappa` pads each draw from.
+    /// The streams for `outputs` outputs per row with `kappa` pads each.
     pub fn rows(&self, field: &Field, outputs: usize, kappa: usize, d_min: u64) -> KeyedRowRandomness {
         let uniform = |purpose, limit, shift| FieldElementStream::new(self.stream(purpose), field, limit, shift);
         let pads = (0..outputs)
@@ -205,11 +206,11 @@ impl TranscriptKeys {
     }
 }
 
-/// AES-128 in counter mode with random access: block c is the cipher of c as 16 little-endian
+/// AES-128 in counter mode with random access. Block c is the encryption of c as 16 little-endian
 /// bytes.
 #[derive(Clone)]
 pub struct KeyStream {
-    // Wipes its round keys on drop.
+    // The cipher wipes its round keys on drop.
     cipher: Aes128,
 }
 
@@ -231,27 +232,27 @@ impl KeyStream {
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
 
-    /// The counters of these blocks, which are the same for all streams, for
-    /// [`KeyStream::blocks_of`].
+    /// Writes the counters of these blocks, for [`KeyStream::blocks_of`]. They are the same for all
+    /// streams.
     pub fn count(first: u128, blocks: &mut [[u8; 16]]) {
         for (counter, block) in (first..).zip(blocks) {
             *block = counter.to_le_bytes();
         }
     }
 
-    /// The blocks of these counters.
+    /// The blocks with these counters.
     ///
     /// # Panics
-    /// If there are more or fewer counters than blocks.
+    /// If the numbers of counters and blocks differ.
     pub fn blocks_of(&self, counters: &[[u8; 16]], blocks: &mut [[u8; 16]]) {
         let blocks = aes::Block::cast_slice_from_core_mut(blocks);
         let result = self.cipher.encrypt_blocks_b2b(aes::Block::cast_slice_from_core(counters), blocks);
-        result.expect("as many blocks as counters");
+        result.expect("counters and blocks must have the same length");
     }
 
     /// Bytes `offset..offset + bytes.len()`.
     pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
-        let part = |counter: u64| {
+        let block_at = |counter: u64| {
             let mut block = [[0; 16]];
             self.blocks(u128::from(counter), &mut block);
             block[0]
@@ -261,19 +262,19 @@ impl KeyStream {
         let mut rest = bytes;
         if inside > 0 {
             let (head, tail) = rest.split_at_mut(rest.len().min(16 - inside));
-            head.copy_from_slice(&part(counter)[inside..inside + head.len()]);
+            head.copy_from_slice(&block_at(counter)[inside..inside + head.len()]);
             rest = tail;
             counter += 1;
         }
         let (blocks, tail) = rest.as_chunks_mut();
         self.blocks(u128::from(counter), blocks);
         if !tail.is_empty() {
-            let last = part(counter + blocks.len() as u64);
+            let last = block_at(counter + blocks.len() as u64);
             tail.copy_from_slice(&last[..tail.len()]);
         }
     }
 
-    /// The 64-bit word of a redraw, in the counters that no position reaches.
+    /// The 64-bit word of a redraw, from counters that no position reaches.
     fn redraw(&self, position: u64, attempt: u32) -> u64 {
         let mut block = [[0; 16]];
         self.blocks((1 << 127) + (u128::from(position) << 32) + u128::from(attempt), &mut block);
@@ -284,18 +285,18 @@ impl KeyStream {
     }
 }
 
-/// A stream of numbers `shift + 0..limit`, one per position, each exactly uniform.
+/// A stream of numbers, one per position, each exactly uniform on `shift..shift + limit`.
 #[derive(Clone, Debug)]
 pub struct FieldElementStream {
-    /// The bytes that the numbers are read from.
+    /// The key stream from which the numbers are drawn.
     pub stream: KeyStream,
     /// The field of the numbers.
     pub field: Field,
     /// Bytes of key stream per position.
     pub width: usize,
-    /// Numbers are below this before the shift.
+    /// Exclusive upper limit of the numbers before the shift.
     pub limit: u64,
-    /// Added to each number: 1 for a non-zero stream.
+    /// Added to each number: 1 for non-zero numbers, otherwise 0.
     pub shift: u64,
 }
 
@@ -308,13 +309,13 @@ impl FieldElementStream {
         FieldElementStream { stream, field: field.clone(), width, limit, shift }
     }
 
-    /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that
-    /// covers it.
+    /// The mask for words before they are compared with the limit: the smallest 2^b − 1 that covers
+    /// all numbers below the limit.
     pub fn mask(&self) -> u64 {
         mask_for(self.limit)
     }
 
-    /// The number of a position whose first word (already read from the stream) is `word`.
+    /// The number at a position whose first word, already read from the stream, is `word`.
     pub fn element_from_word(&self, position: u64, word: u64) -> FieldElement {
         let mask = self.mask();
         let mut draw = word & mask;
@@ -326,7 +327,7 @@ impl FieldElementStream {
         self.field.reduce(draw + self.shift)
     }
 
-    /// The number of one position.
+    /// The number at one position.
     pub fn element(&self, position: usize) -> FieldElement {
         let mut word = [0; 8];
         self.stream.fill((position * self.width) as u64, &mut word[..self.width]);
@@ -349,7 +350,7 @@ pub struct KeyedRowRandomness {
 }
 
 impl KeyedRowRandomness {
-    /// The number of outputs that have pads; unknown (`None`) without pad coefficients.
+    /// The number of outputs per row; `None` if there are no pads.
     pub fn outputs(&self) -> Option<usize> {
         self.pads.len().checked_div(self.kappa)
     }
@@ -384,7 +385,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_record_of_every_key_epoch_and_database_has_a_key_of_its_own() {
+    fn record_keys_differ_by_record_root_key_epoch_and_database() {
         let record = |key, epoch, digest, row| RootKey::new(epoch, [key; 32]).record(&[digest; 32], row);
         let mut keys: BTreeSet<[u8; 16]> = (0..1000).map(|row| record(1, 1, 1, row)).collect();
         keys.extend([record(2, 1, 1, 0), record(1, 2, 1, 0), record(1, 1, 2, 0), record(1, 1, 1, 1 << 32)]);
@@ -392,29 +393,29 @@ mod tests {
     }
 
     #[test]
-    fn a_root_key_is_written_as_the_bytes_that_it_was_made_of() {
-        for bytes in [[3; 32], std::array::from_fn(|place| place as u8)] {
+    fn a_root_key_exposes_the_bytes_it_was_created_from() {
+        for bytes in [[3; 32], std::array::from_fn(|index| index as u8)] {
             assert_eq!(RootKey::new(1, bytes).expose(), &bytes);
         }
     }
 
     #[test]
-    fn a_stream_is_the_same_from_every_place_and_for_counters_made_before() {
+    fn a_stream_is_the_same_from_every_offset_and_for_given_counters() {
         let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Sigma);
-        let mut whole = [[0; 16]; 6];
-        stream.blocks(0, &mut whole);
-        assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 6);
-        let whole_bytes = whole.as_flattened();
+        let mut expected = [[0; 16]; 6];
+        stream.blocks(0, &mut expected);
+        assert_eq!(expected.iter().collect::<BTreeSet<_>>().len(), 6);
+        let expected_bytes = expected.as_flattened();
         for first in 0..40 {
-            for last in first..whole_bytes.len() {
+            for last in first..expected_bytes.len() {
                 let mut part = vec![0; last - first];
                 stream.fill(first as u64, &mut part);
-                assert_eq!(part, whole_bytes[first..last], "{first}..{last}");
+                assert_eq!(part, expected_bytes[first..last], "{first}..{last}");
             }
         }
         let (mut counters, mut blocks) = ([[0; 16]; 4], [[0; 16]; 4]);
         KeyStream::count(2, &mut counters);
         stream.blocks_of(&counters, &mut blocks);
-        assert_eq!(blocks, whole[2..]);
+        assert_eq!(blocks, expected[2..]);
     }
 }

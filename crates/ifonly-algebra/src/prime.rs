@@ -1,16 +1,16 @@
-//! Primes: a test that is right for every 64-bit number, and the two rules that choose q.
+//! A primality test that is exact for 64-bit numbers, and the two rules that choose q.
 //!
-//! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds
-//! the bound: b bits per symbol and almost no rejection when sampling. The paper's rule takes the
-//! smallest prime above the bound.
+//! The deployment rule takes the largest prime below 2^b, with the smallest b for which that prime
+//! exceeds the bound. A field element then has b bits, and sampling rejects almost nothing. The
+//! paper's rule takes the smallest prime above the bound.
 
 use crate::field::ModulusRule;
 
-/// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
+/// Maximum bits of q. Sums of two field elements and balanced limbs then fit into 64 bits.
 pub(crate) const MAX_BITS: u32 = 62;
 
-/// Miller–Rabin with the first twelve primes as bases, which is exact below 3.3·10^24 (Sorenson and
-/// Webster, 2015).
+/// Miller–Rabin test with the first twelve primes as bases. It is exact below 3.3·10^24 (Sorenson
+/// and Webster, 2015).
 pub(crate) fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if n < 2 {
@@ -33,7 +33,7 @@ pub(crate) fn is_prime(n: u64) -> bool {
     })
 }
 
-/// The q that `rule` gives for `bound`, or `None` when it would not fit into the bits of a symbol.
+/// The q that `rule` gives for `bound`, or `None` if it would have more than [`MAX_BITS`] bits.
 pub(crate) fn choose(bound: u128, rule: ModulusRule) -> Option<u64> {
     let bound = u64::try_from(bound).ok()?;
     let limit = 1u64 << MAX_BITS;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_trial_division() {
+    fn the_primality_test_agrees_with_trial_division() {
         for n in 0..20_000u64 {
             let trial = n >= 2 && (2..).take_while(|k| k * k <= n).all(|k| n % k != 0);
             assert_eq!(is_prime(n), trial, "{n}");
@@ -76,9 +76,9 @@ mod tests {
     }
 
     #[test]
-    fn knows_strong_pseudoprimes_and_the_ends_of_the_range() {
+    fn strong_pseudoprimes_and_extreme_numbers_are_classified_correctly() {
         // The smallest strong pseudoprimes to the first k prime bases, k = 1..9 (Jaeschke; Jiang
-        // and Deng), and Carmichael numbers, one of them without a small factor: 211·421·631.
+        // and Deng), and two Carmichael numbers. One of these has no small factor: 211·421·631.
         for n in [
             2047u64,
             1373653,
@@ -100,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn both_rules_choose_the_q_they_promise() {
+    fn both_rules_choose_the_specified_q() {
         assert_eq!(choose(800, ModulusRule::Paper), Some(809));
         assert_eq!(choose(756, ModulusRule::Paper), Some(757));
         assert_eq!(choose(110_000, ModulusRule::Deployment), Some(131_071));
-        // 1021 is the largest prime below 2^10, so a bound of 1021 needs one bit more.
+        // 1021 is the largest prime below 2^10, so the bound 1021 needs another bit.
         assert_eq!(choose(1020, ModulusRule::Deployment), Some(1021));
         assert_eq!(choose(1021, ModulusRule::Deployment), Some(2039));
         assert_eq!(choose(1, ModulusRule::Deployment), Some(3));

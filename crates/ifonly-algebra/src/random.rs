@@ -1,8 +1,8 @@
-//! Where uniform numbers come from.
+//! Sources of uniform numbers.
 //!
-//! A user's shares draw from the operating system's generator and nothing else: a seed expanded by
-//! a generator would make the user's privacy computational. The trait exists so that proofs can
-//! enumerate every draw.
+//! The shares of a client use only the random number generator of the operating system. If a seed
+//! were expanded instead, the user's privacy would be computational, not information-theoretic. The
+//! trait [`RandomSource`] lets tests enumerate every possible draw.
 
 use zeroize::Zeroize;
 
@@ -11,7 +11,7 @@ pub trait RandomSource {
     /// Fills `bytes` with uniform bytes.
     fn fill(&mut self, bytes: &mut [u8]);
 
-    /// A uniform number in `0..n`, n ≥ 1, by masked rejection: never `% n`.
+    /// A uniform number in `0..n`, n ≥ 1, by masked rejection. `% n` would be biased.
     fn below(&mut self, n: u64) -> u64 {
         let mask = mask_for(n);
         loop {
@@ -28,17 +28,17 @@ pub trait RandomSource {
 
 /// The smallest 2^b − 1 that covers `0..n`.
 pub fn mask_for(n: u64) -> u64 {
-    debug_assert!(n > 0, "0..0 has no uniform number");
+    debug_assert!(n > 0, "a uniform number below 0 does not exist");
     u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
 }
 
-/// The operating system's generator.
+/// The random number generator of the operating system.
 #[derive(Debug, Default)]
 pub struct OsRandom {
     buffer: Buffer,
 }
 
-// One system call per 512 bytes: a query of a million symbols should not make a million calls.
+// One system call per 512 bytes: a query may draw a million field elements.
 struct Buffer {
     bytes: zeroize::Zeroizing<[u8; 512]>,
     used: usize,
@@ -58,16 +58,15 @@ impl std::fmt::Debug for Buffer {
 
 impl RandomSource for OsRandom {
     /// # Panics
-    /// If the operating system has no randomness: going on without it would break the promise of
-    /// the protocol.
+    /// If the operating system provides no randomness. Without it there is no privacy.
     fn fill(&mut self, bytes: &mut [u8]) {
         let buffer = &mut self.buffer;
         if bytes.len() >= buffer.bytes.len() {
-            return getrandom::fill(bytes).expect("the operating system gives randomness");
+            return getrandom::fill(bytes).expect("the operating system must provide randomness");
         }
         for byte in bytes {
             if buffer.used == buffer.bytes.len() {
-                getrandom::fill(&mut buffer.bytes[..]).expect("the operating system gives randomness");
+                getrandom::fill(&mut buffer.bytes[..]).expect("the operating system must provide randomness");
                 buffer.used = 0;
             }
             *byte = std::mem::take(&mut buffer.bytes[buffer.used]);
@@ -76,12 +75,12 @@ impl RandomSource for OsRandom {
     }
 }
 
-/// A reproducible source for test vectors, demonstrations and experiments. **Never for a person's
-/// query.**
+/// A reproducible source for test vectors, demonstrations and experiments. **Never use it for the
+/// query of a user.**
 pub struct SeededRandom(blake3::OutputReader);
 
 impl SeededRandom {
-    /// The source of `seed`.
+    /// The source with this seed.
     pub fn new(seed: u64) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("ifonly seeded randomness v1");
         hasher.update(&seed.to_le_bytes());
@@ -95,20 +94,21 @@ impl RandomSource for SeededRandom {
     }
 }
 
-/// Plays every sequence of draws once: an odometer whose digits are the draws, each with its own
-/// base.
+/// Enumerates every sequence of draws once, like an odometer whose digits are the draws. Each digit
+/// has its own base.
 ///
-/// Run the code under proof once per [`Exhaustive::turn`]; the runs together cover the sample space
-/// with equal weight as long as the bases along one prefix do not change.
+/// Run the code under test once per [`ExhaustiveRandom::next_run`]. The runs together cover the
+/// sample space with equal weight if all runs draw from the same ranges. A prefix of draws must
+/// always lead to the same next range.
 ///
 /// ```
-/// use ifonly_algebra::random::{Exhaustive, Random};
-/// let mut seen = vec![];
-/// let mut all = Exhaustive::default();
-/// while all.turn() {
-///     seen.push((all.below(2), all.below(3)));
+/// use ifonly_algebra::random::{ExhaustiveRandom, RandomSource};
+/// let mut draws = vec![];
+/// let mut all = ExhaustiveRandom::default();
+/// while all.next_run() {
+///     draws.push((all.below(2), all.below(3)));
 /// }
-/// assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+/// assert_eq!(draws, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
 /// ```
 #[derive(Debug, Default)]
 pub struct ExhaustiveRandom {
@@ -118,7 +118,7 @@ pub struct ExhaustiveRandom {
 }
 
 impl ExhaustiveRandom {
-    /// Moves to the next sequence; false when all have been played.
+    /// Moves to the next sequence. Returns false after the last one.
     pub fn next_run(&mut self) -> bool {
         self.next = 0;
         if !std::mem::replace(&mut self.started, true) {
@@ -146,7 +146,7 @@ impl RandomSource for ExhaustiveRandom {
             self.digits.push((0, n));
         }
         let (digit, base) = self.digits[self.next];
-        assert_eq!(base, n, "the same prefix of draws must lead to the same next draw");
+        assert_eq!(base, n, "the same prefix of draws must lead to the same next range");
         self.next += 1;
         digit
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_cover_the_range_and_no_more() {
+    fn masks_are_the_smallest_that_cover_the_range() {
         assert_eq!(mask_for(1), 0);
         assert_eq!(mask_for(2), 1);
         assert_eq!(mask_for(3), 3);
@@ -168,13 +168,14 @@ mod tests {
 
     #[test]
     fn masked_rejection_is_uniform_over_all_bytes() {
-        // Every first byte once: 5 of 8 masked values are kept, each from the same number of bytes.
+        // Every first byte once: 5 of 8 masked values are accepted, each for the same number of
+        // bytes.
         struct OneByte(u8);
         impl RandomSource for OneByte {
             fn fill(&mut self, bytes: &mut [u8]) {
                 bytes.fill(0);
                 bytes[0] = self.0;
-                self.0 = 0; // a rejected draw continues with 0, counted apart below
+                self.0 = 0; // after a rejection the next draw is 0: the 96 below
             }
         }
         let mut counts = [0; 5];
@@ -185,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn the_operating_system_fills_everything() {
-        // At once, and in pieces of every way to come across the buffer's ends: no 32 bytes are
-        // left as they were or come twice.
+    fn the_operating_system_fills_all_bytes() {
+        // In pieces that cross the end of the buffer in different ways: no 32 bytes stay zero or
+        // are repeated.
         for piece in [4096, 512, 511, 33, 32, 8, 1] {
             let mut random = OsRandom::default();
             let mut bytes = vec![0; 4096];

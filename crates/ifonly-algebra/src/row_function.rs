@@ -1,10 +1,11 @@
-//! Row functions, the programs made of them, and the plain evaluator that every faster scan must
-//! equal.
+//! Row functions, row programs, and the reference evaluator that every faster scan must equal.
 //!
-//! A row function is always `v_i = constant + Σ_k f_k(y_ik)` with f_k from the query. Three shapes
-//! cover all schemes: linear, polynomial and table. A scheme turns the shares that a server
-//! received into a [`Program`]: some forms, and what becomes of their values in each row. It never
-//! loops over features itself; a scan does, here or elsewhere.
+//! A row function is `v_i = constant + Σ_k f_k(y_ik)`, where y_ik is the level of feature k in row
+//! i and the query defines f_k. Three kinds cover all schemes: linear, polynomial and table.
+//!
+//! A scheme turns the shares that a server received into a [`RowProgram`]: row functions, and an
+//! [`OutputExpr`] for each field element of a row's answer. Schemes never loop over features. Scans
+//! do, either [`answer`] or the kernels of `ifonly-scan`.
 
 use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
@@ -12,34 +13,34 @@ use zeroize::Zeroize;
 /// One row function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFunction {
-    /// How the features enter.
-    pub shape: RowFunctionKind,
-    /// The part without y.
+    /// The functions f_k.
+    pub kind: RowFunctionKind,
+    /// The term that does not depend on y.
     pub constant: FieldElement,
 }
 
-/// How the features of a row enter a form.
+/// The functions f_k of a row function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowFunctionKind {
     /// `norm·‖y‖² + Σ_k slope_k·y_k`.
     Linear {
-        /// The factor of the squared norm.
+        /// The coefficient of the squared norm.
         norm: FieldElement,
-        /// One factor per feature.
+        /// One coefficient per feature.
         slope: Vec<FieldElement>,
     },
     /// `Σ_j Σ_k coefficients[j-1][k]·y_k^j`, j from 1.
     Polynomial(Vec<Vec<FieldElement>>),
-    /// `Σ_k tables[k][y_k]`, one entry per level.
+    /// `Σ_k tables[k][y_k]`, with one entry per level.
     Table(Vec<Vec<FieldElement>>),
 }
 
 impl RowFunction {
-    /// The form at one row. Table entries beyond a table count as 0; rows are checked against their
-    /// ranges when loaded.
+    /// The value for one row. Levels beyond the end of a table count as 0; rows are checked against
+    /// their max levels when they are loaded.
     pub fn evaluate(&self, field: &Field, row: &[u16]) -> FieldElement {
         let level = |y: u16| field.reduce(u64::from(y));
-        let features = match &self.shape {
+        let features = match &self.kind {
             RowFunctionKind::Linear { norm, slope } => {
                 row.iter().zip(slope).fold(FieldElement::ZERO, |sum, (&y, &b)| {
                     let y = level(y);
@@ -60,48 +61,49 @@ impl RowFunction {
     }
 }
 
-/// One symbol of a row's answer, before its pads. Numbers index [`Program::forms`].
+/// How one field element of a row's answer is computed, before its pads. Numbers are indices into
+/// [`RowProgram::functions`]; v is the value of that row function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputExpr {
     /// `v`.
     Plain(usize),
     /// `v + μ_i·unit`.
     Masked {
-        /// The masked form.
+        /// The masked row function.
         function: usize,
-        /// 1, or a share of it.
+        /// 1, or a share of 1.
         unit: FieldElement,
     },
-    /// `v_i − v_{i+1}`; there is one row less.
+    /// `v_i − v_{i+1}`. The answer has one row less than the database.
     Difference(usize),
-    /// `ρ_i·v`, ρ_i uniform and non-zero.
+    /// `ρ_i·v`, with ρ_i uniform and non-zero.
     Blinded(usize),
-    /// `cost + σ_i·gate`, σ_i uniform.
+    /// `cost + σ_i·gate`, with σ_i uniform.
     Hidden {
-        /// The form that shows where the gate is 0.
+        /// The row function that the client decodes if the gate is 0.
         cost: usize,
-        /// The form that hides it elsewhere.
+        /// The row function that hides the cost if it is not 0.
         gate: usize,
     },
-    /// `s_i²·square + s_i·linear + constant`, s_i the row's own share.
+    /// `s_i²·square + s_i·linear + constant`, where s_i is the row share at position i.
     Selected {
-        /// The factor of s².
+        /// The row function that is multiplied by s².
         square: usize,
-        /// The factor of s.
+        /// The row function that is multiplied by s.
         linear: usize,
-        /// What is left at s = 0.
+        /// The value at s = 0.
         constant: FieldElement,
     },
 }
 
-/// What a server computes for every row.
+/// The computation of one server for every row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowProgram {
     /// The row functions.
     pub functions: Vec<RowFunction>,
-    /// The symbols of one row's answer, in order.
+    /// The field elements of one row's answer, in order.
     pub outputs: Vec<OutputExpr>,
-    /// One share per position for [`Output::Selected`], empty otherwise.
+    /// One share per position for [`OutputExpr::Selected`]; otherwise empty.
     pub row_shares: Vec<FieldElement>,
 }
 
@@ -109,7 +111,7 @@ impl Zeroize for RowProgram {
     fn zeroize(&mut self) {
         for function in &mut self.functions {
             function.constant.zeroize();
-            match &mut function.shape {
+            match &mut function.kind {
                 RowFunctionKind::Linear { norm, slope } => {
                     norm.zeroize();
                     slope.zeroize();
@@ -127,14 +129,14 @@ impl RowProgram {
         RowProgram { functions: functions.into(), outputs: outputs.into(), row_shares: vec![] }
     }
 
-    /// How many rows the answer has for a database of `rows` rows.
+    /// Number of rows in the answer for a database of `rows` rows.
     pub fn answered_rows(&self, rows: usize) -> usize {
         let differs = self.outputs.iter().any(|output| matches!(output, OutputExpr::Difference(_)));
         if differs { rows.saturating_sub(1) } else { rows }
     }
 
-    /// The part of an output that has neither y nor a server's secret in it. Whoever made the
-    /// shares can compute it.
+    /// The part of an output that depends neither on y nor on server randomness. The client, which
+    /// created the shares, can compute it.
     pub fn known_part(&self, output: usize) -> FieldElement {
         match self.outputs[output] {
             OutputExpr::Plain(function)
@@ -145,7 +147,7 @@ impl RowProgram {
         }
     }
 
-    /// This program followed by another, whose forms are renumbered.
+    /// This program followed by another one, whose row functions are renumbered.
     pub fn followed_by(mut self, other: RowProgram) -> RowProgram {
         let shift = self.functions.len();
         self.functions.extend(other.functions);
@@ -163,51 +165,51 @@ impl RowProgram {
     }
 }
 
-/// The rows of a database, one after another, each feature an integer level.
+/// The rows of a database, as levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     width: usize,
     values: Vec<u16>,
 }
 
-/// Why some numbers are not rows of a database.
+/// Why a row was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowsError {
-    /// A row has another number of features than the ranges.
-    #[error("row {row} has {have} features instead of {need}")]
+    /// A row has the wrong number of features.
+    #[error("row {row}: the number of features is {have} instead of {need}")]
     Width {
-        /// Counted from 0.
+        /// Row index, counted from 0.
         row: usize,
-        /// Features found.
+        /// Number of features in the row.
         have: usize,
-        /// Features wanted.
+        /// Number of features expected.
         need: usize,
     },
-    /// A level is above its feature's range.
-    #[error("row {row}, feature {feature}: level {level} is above {range}")]
+    /// A level is above the max level of its feature.
+    #[error("row {row}, feature {feature}: level {level} is above the max level {max_level}")]
     Level {
-        /// Counted from 0.
+        /// Row index, counted from 0.
         row: usize,
-        /// Counted from 0.
+        /// Feature index, counted from 0.
         feature: usize,
-        /// What was found.
+        /// The level in the row.
         level: u16,
-        /// The largest level.
-        range: u32,
+        /// The max level of the feature.
+        max_level: u32,
     },
 }
 
 impl Rows {
-    /// Rows whose levels have been checked against `ranges` (feature k holds `0..=ranges[k]`).
-    pub fn new<R: AsRef<[u16]>>(ranges: &[u32], rows: impl IntoIterator<Item = R>) -> Result<Rows, RowsError> {
+    /// Checks rows against `max_levels`: feature k has the levels `0..=max_levels[k]`.
+    pub fn new<R: AsRef<[u16]>>(max_levels: &[u32], rows: impl IntoIterator<Item = R>) -> Result<Rows, RowsError> {
         let mut values = vec![];
         for (number, row) in rows.into_iter().enumerate() {
             let row = row.as_ref();
-            check_row(ranges, number, row)?;
+            check_row(max_levels, number, row)?;
             values.extend_from_slice(row);
         }
-        Ok(Rows { width: ranges.len(), values })
+        Ok(Rows { width: max_levels.len(), values })
     }
 
     fn len(&self) -> usize {
@@ -225,30 +227,30 @@ impl Rows {
     }
 }
 
-/// Whether row number `row` has a level for every range, none above it.
-pub fn check_row(ranges: &[u32], row: usize, levels: &[u16]) -> Result<(), RowsError> {
-    if levels.len() != ranges.len() {
-        return Err(RowsError::Width { row, have: levels.len(), need: ranges.len() });
+/// Checks that row `row` has one level per feature and none above its max level.
+pub fn check_row(max_levels: &[u32], row: usize, levels: &[u16]) -> Result<(), RowsError> {
+    if levels.len() != max_levels.len() {
+        return Err(RowsError::Width { row, have: levels.len(), need: max_levels.len() });
     }
-    match levels.iter().zip(ranges).position(|(&level, &range)| u32::from(level) > range) {
-        Some(feature) => Err(RowsError::Level { row, feature, level: levels[feature], range: ranges[feature] }),
+    match levels.iter().zip(max_levels).position(|(&level, &max_level)| u32::from(level) > max_level) {
+        Some(feature) => Err(RowsError::Level { row, feature, level: levels[feature], max_level: max_levels[feature] }),
         None => Ok(()),
     }
 }
 
-/// The randomness that all servers share and no user knows, by position in the answer.
+/// The randomness that all servers share and no client knows, by position in the answer.
 pub trait RowRandomness {
-    /// Z'_j of one output's row, j from 1 to κ; uniform.
+    /// The pad Z'_j of one output, j from 1 to κ; uniform.
     fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement;
-    /// ρ_i; uniform and non-zero.
+    /// The blinding factor ρ_i; uniform and non-zero.
     fn rho(&self, position: usize) -> FieldElement;
-    /// σ_i; uniform.
+    /// The gate factor σ_i; uniform.
     fn sigma(&self, position: usize) -> FieldElement;
-    /// μ(i); uniform on `0..d_min`.
+    /// The mask μ_i; uniform on `0..d_min`.
     fn mu(&self, position: usize) -> FieldElement;
 }
 
-/// What a scan needs beside the rows: the program and the server's place.
+/// The input of a scan besides rows and randomness.
 #[derive(Clone, Debug)]
 pub struct ScanJob<'a> {
     /// The field.
@@ -257,14 +259,14 @@ pub struct ScanJob<'a> {
     pub alpha: FieldElement,
     /// The number of pad coefficients per output.
     pub kappa: usize,
-    /// What to compute.
+    /// The row program.
     pub program: &'a RowProgram,
     /// `order[p]` is the stored row at position p of the answer; `None` for the stored order.
     pub order: Option<&'a [u32]>,
 }
 
-/// The answer of one server: for each position, its outputs one after another. Plain and slow; the
-/// definition.
+/// The answer of one server: for each position, the outputs of its row. This slow evaluator is the
+/// definition; every other scan must return the same values.
 pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<FieldElement> {
     let ScanJob { field, program, .. } = job;
     let row_at = |position: usize| rows.row(job.order.map_or(position, |order| order[position] as usize));
@@ -272,7 +274,7 @@ pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -
     let mut elements = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
     for i in 0..program.answered_rows(rows.len()) {
         for (number, output) in program.outputs.iter().enumerate() {
-            let bare = match *output {
+            let unpadded = match *output {
                 OutputExpr::Plain(function) => value(function, i),
                 OutputExpr::Masked { function, unit } => field.mul_add(randomness.mu(i), unit, value(function, i)),
                 OutputExpr::Difference(function) => field.sub(value(function, i), value(function, i + 1)),
@@ -284,11 +286,11 @@ pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -
                     field.mul_add(s, inner, constant)
                 }
             };
-            // Σ_j α^j·Z'_j by Horner's rule, from the highest coefficient down.
+            // Σ_j α^j·Z'_j by Horner's rule.
             let pads = (1..=job.kappa)
                 .rev()
                 .fold(FieldElement::ZERO, |sum, j| field.mul(job.alpha, field.add(sum, randomness.pad(number, j, i))));
-            elements.push(field.add(bare, pads));
+            elements.push(field.add(unpadded, pads));
         }
     }
     elements
@@ -307,22 +309,22 @@ mod tests {
     }
 
     #[test]
-    fn the_three_shapes_are_their_formulas() {
+    fn the_three_kinds_equal_their_formulas() {
         let constant = FieldElement::ONE;
         let row = [3, 5];
         let linear = RowFunctionKind::Linear { norm: elements(&[2])[0], slope: elements(&[10, 100]) };
-        assert_eq!(RowFunction { shape: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
+        assert_eq!(RowFunction { kind: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
         let cubic = RowFunctionKind::Polynomial(vec![elements(&[1, 2]), elements(&[0, 3]), elements(&[4, 0])]);
-        assert_eq!(RowFunction { shape: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
+        assert_eq!(RowFunction { kind: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
         let table = RowFunctionKind::Table(vec![elements(&[0, 0, 0, 7]), elements(&[0, 0, 0, 0, 0, 11])]);
-        assert_eq!(RowFunction { shape: table, constant }.evaluate(&field(), &row).value(), 19);
+        assert_eq!(RowFunction { kind: table, constant }.evaluate(&field(), &row).value(), 19);
     }
 
     #[test]
-    fn rows_name_the_place_of_a_fault() {
+    fn refused_rows_name_row_and_feature() {
         assert_eq!(
             Rows::new(&[2, 2], [[1, 2], [3, 0]]).unwrap_err().to_string(),
-            "row 1, feature 0: level 3 is above 2"
+            "row 1, feature 0: level 3 is above the max level 2"
         );
         assert_eq!(Rows::new(&[2], [[1, 2]]).unwrap_err(), RowsError::Width { row: 0, have: 2, need: 1 });
     }

@@ -1,4 +1,7 @@
-//! Shamir sharing with threshold T at N points: `s + α·Z_1 + … + α^T·Z_T`, the Z fresh and uniform.
+//! Shamir secret sharing with threshold T at N evaluation points.
+//!
+//! The share of a secret s at point α is `s + α·Z_1 + … + α^T·Z_T`, with Z_1, …, Z_T fresh and
+//! uniform. Any T shares are uniform and independent of s.
 
 use crate::field::{Field, FieldElement};
 use crate::random::RandomSource;
@@ -8,30 +11,30 @@ use zeroize::Zeroize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvaluationPoints(Vec<FieldElement>);
 
-/// Why some numbers are not evaluation points.
+/// Why evaluation points were refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluationPointsError {
-    /// The server at α = 0 would see the secret itself.
-    #[error("server {server}: α = 0 would hand the secret itself to the server")]
+    /// A point is 0, where the share is the secret itself.
+    #[error("server {server}: α = 0 would reveal the secret to this server; α must not be 0 modulo q")]
     Zero {
-        /// Counted from 1.
+        /// Server index, counted from 1.
         server: usize,
     },
-    /// Two servers at one point hold the same share.
-    #[error("servers {first} and {second} have the same α")]
+    /// Two servers have the same point, hence the same share.
+    #[error("servers {first} and {second} have the same α; the points must differ modulo q")]
     Repeated {
-        /// Counted from 1.
+        /// Server index, counted from 1.
         first: usize,
-        /// Counted from 1.
+        /// Server index, counted from 1.
         second: usize,
     },
-    /// q is too small for so many servers.
-    #[error("{servers} servers need as many non-zero points, but q = {q}")]
+    /// The field has too few non-zero elements for N servers.
+    #[error("{servers} servers need {servers} distinct non-zero points, but q is only {q}")]
     TooFew {
-        /// N.
+        /// N, the number of servers.
         servers: usize,
-        /// The field.
+        /// q, the size of the field.
         q: u64,
     },
 }
@@ -40,18 +43,18 @@ impl EvaluationPoints {
     /// Points from signed integers, as manifests write them.
     pub fn new(field: &Field, alphas: &[i64]) -> Result<EvaluationPoints, EvaluationPointsError> {
         let points: Vec<FieldElement> = alphas.iter().map(|&alpha| field.reduce_signed(alpha)).collect();
-        for (place, point) in points.iter().enumerate() {
+        for (index, point) in points.iter().enumerate() {
             if point.is_zero() {
-                return Err(EvaluationPointsError::Zero { server: place + 1 });
+                return Err(EvaluationPointsError::Zero { server: index + 1 });
             }
-            if let Some(earlier) = points[..place].iter().position(|other| other == point) {
-                return Err(EvaluationPointsError::Repeated { first: earlier + 1, second: place + 1 });
+            if let Some(earlier) = points[..index].iter().position(|other| other == point) {
+                return Err(EvaluationPointsError::Repeated { first: earlier + 1, second: index + 1 });
             }
         }
         Ok(EvaluationPoints(points))
     }
 
-    /// 1, −1, 2, −2, …: with two servers, decoding is then a sum.
+    /// The default points 1, −1, 2, −2, …. With two servers, decoding is then a sum.
     pub fn usual(field: &Field, servers: usize) -> Result<EvaluationPoints, EvaluationPointsError> {
         if (servers as u64) >= field.q() {
             return Err(EvaluationPointsError::TooFew { servers, q: field.q() });
@@ -66,13 +69,13 @@ impl EvaluationPoints {
     }
 }
 
-/// One vector per slot: secrets, or the share of one server. Wiped on drop, never printed.
+/// One vector per slot: the secret, or the share of one server. Wiped on drop and never printed.
 #[derive(Clone, PartialEq, Eq, Hash, Zeroize)]
 #[zeroize(drop)]
 pub struct SlotVectors(Vec<Vec<FieldElement>>);
 
 impl SlotVectors {
-    /// These vectors.
+    /// Takes one vector per slot.
     pub fn new(vectors: impl Into<Vec<Vec<FieldElement>>>) -> SlotVectors {
         SlotVectors(vectors.into())
     }
@@ -82,12 +85,12 @@ impl SlotVectors {
         &self.0[slot]
     }
 
-    /// Vector by vector.
+    /// All vectors, in the order of the slots.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[FieldElement]> {
         self.0.iter().map(Vec::as_slice)
     }
 
-    /// One more vector.
+    /// Appends the vector of another slot.
     pub fn push(&mut self, vector: Vec<FieldElement>) {
         self.0.push(vector);
     }
@@ -95,11 +98,11 @@ impl SlotVectors {
 
 impl std::fmt::Debug for SlotVectors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Vectors(..)")
+        f.write_str("SlotVectors(..)")
     }
 }
 
-/// The share of one vector for each point.
+/// Shares one vector: returns one share per point.
 pub fn share(
     field: &Field,
     points: &[FieldElement],
@@ -139,13 +142,13 @@ mod tests {
                 while all.next_run() {
                     let secret = [field.reduce(secret)];
                     let shares = share(&field, points.as_slice(), threshold, &secret, &mut all);
-                    for (place, counts) in counts.iter_mut().enumerate() {
-                        let pair = (shares[place / 3][0], shares[place % 3][0]);
+                    for (pair_index, counts) in counts.iter_mut().enumerate() {
+                        let pair = (shares[pair_index / 3][0], shares[pair_index % 3][0]);
                         *counts.entry(pair).or_insert(0) += 1;
                     }
                 }
-                for (place, counts) in counts.iter().enumerate() {
-                    let distinct = if place / 3 == place % 3 || threshold == 1 { 5 } else { 25 };
+                for (pair_index, counts) in counts.iter().enumerate() {
+                    let distinct = if pair_index / 3 == pair_index % 3 || threshold == 1 { 5 } else { 25 };
                     assert_eq!(counts.len(), distinct);
                     assert!(counts.values().all(|&count| count == 5usize.pow(threshold as u32) / distinct));
                 }
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn points_refuse_zero_and_repetition() {
+    fn zero_and_repeated_points_are_refused() {
         let field = Field::new(5).unwrap();
         assert_eq!(EvaluationPoints::new(&field, &[1, 0]), Err(EvaluationPointsError::Zero { server: 2 }));
         assert_eq!(EvaluationPoints::new(&field, &[1, 5]), Err(EvaluationPointsError::Zero { server: 2 }));

@@ -1,102 +1,102 @@
-//! Bytes on the wire: bit-packed symbols and a strict reader.
+//! Message encoding: bit-packed field elements and a strict reader.
 //!
-//! Symbols are a plain little-endian bit stream, ⌈log2 q⌉ bits each, the last byte filled up with
-//! zeros. Reading refuses trailing bytes, symbols that are not reduced and padding that is not
-//! zero, and checks lengths before it allocates.
+//! Packed field elements are a little-endian bit stream with ⌈log2 q⌉ bits per element. Zero bits
+//! fill the last byte. Unpacking refuses wrong lengths, elements that are not reduced and padding
+//! that is not zero. It checks lengths before it allocates.
 
 use crate::field::{Field, FieldElement};
 
-/// Why bytes are not a message.
+/// Why bytes could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The message ends early or goes on after its end.
-    #[error("{what}: {have} bytes instead of {need}")]
+    /// The data is too short or too long.
+    #[error("{what}: wrong length in bytes: {have} instead of {need}")]
     Length {
-        /// Which part.
+        /// The part of the message.
         what: &'static str,
-        /// Bytes there are.
+        /// Number of bytes received.
         have: usize,
-        /// Bytes there should be.
+        /// Number of bytes expected.
         need: usize,
     },
-    /// A symbol is q or more.
-    #[error("symbol {place} is not below q")]
+    /// A field element is not reduced.
+    #[error("field element {index} is not below q")]
     NotReduced {
-        /// Counted from 0.
-        place: usize,
+        /// Index of the field element, counted from 0.
+        index: usize,
     },
-    /// The bits after the last symbol are not zero.
-    #[error("the padding after the last symbol is not zero")]
+    /// The bits after the last field element are not zero.
+    #[error("the padding after the last field element is not zero")]
     Padding,
-    /// Another version of the protocol.
-    #[error("version {have} of the protocol is not spoken here")]
+    /// The protocol version is not supported.
+    #[error("protocol version {have} is not supported")]
     Version {
-        /// As received.
+        /// The version received.
         have: u8,
     },
-    /// A field of the message has an impossible value.
-    #[error("{what} has an impossible value")]
+    /// A field of the message has a value that is not permitted.
+    #[error("{what}: the value is not permitted")]
     Value {
-        /// Which field.
+        /// The field of the message.
         what: &'static str,
     },
 }
 
-/// Bytes of `count` packed symbols; `None` if that number does not fit.
+/// Bytes of `count` packed field elements; `None` on overflow.
 pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
     numbers_length(field.bits(), count)
 }
 
-/// Bytes of `count` packed numbers of so many bits; `None` if that number does not fit.
+/// Bytes of `count` packed numbers of `bits` bits; `None` on overflow.
 pub fn numbers_length(bits: u32, count: usize) -> Option<usize> {
-    // Eight numbers take `bits` bytes; apart from the rest, so that nothing overflows before the
-    // length itself would.
+    // Eight numbers take `bits` bytes. The rest is computed separately, so that the computation
+    // overflows only if the length does.
     let (eights, rest, bits) = (count / 8, count % 8, bits as usize);
     eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
 }
 
-/// Whether `count` symbols may be packed in these bytes: their number is right and the padding is
-/// zero.
+/// Whether these bytes have the length and the zero padding of `count` packed field elements. Does
+/// not check that the elements are reduced.
 pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
     let spare = count.wrapping_mul(field.bits() as usize) % 8;
     let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
     packed_length(field, count) == Some(bytes.len()) && padded
 }
 
-/// The packed symbols.
+/// Packs field elements.
 pub fn pack<'a>(field: &Field, elements: impl IntoIterator<Item = &'a FieldElement>) -> Vec<u8> {
     pack_numbers(field.bits(), elements.into_iter().map(|element| element.value()))
 }
 
-/// Numbers of so many bits, at most 63, packed.
+/// Packs numbers of `bits` bits; `bits` is at most 63.
 pub fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
-    // Exact for slices, so that no copy of a share is left behind by growing.
+    // The capacity is exact for slices. Growing would leave copies of shares in freed memory.
     let mut bytes = Vec::with_capacity(numbers_length(bits, numbers.size_hint().0).unwrap_or(0));
-    // 63 bits and at most 7 left over fit into 128.
-    let (mut pending, mut held) = (0u128, 0);
+    // At most 7 pending bits and 63 new ones fit into 128.
+    let (mut pending, mut pending_bits) = (0u128, 0);
     for number in numbers {
-        pending |= u128::from(number) << held;
-        held += bits;
-        while held >= 8 {
+        pending |= u128::from(number) << pending_bits;
+        pending_bits += bits;
+        while pending_bits >= 8 {
             bytes.push(pending as u8);
             pending >>= 8;
-            held -= 8;
+            pending_bits -= 8;
         }
     }
-    if held > 0 {
+    if pending_bits > 0 {
         bytes.push(pending as u8);
     }
     bytes
 }
 
-/// Exactly `count` symbols from exactly as many bytes as they need.
+/// Unpacks exactly `count` field elements. The length of `bytes` must be exact.
 pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<FieldElement>, WireError> {
-    let element = |(place, number)| field.element(number).ok_or(WireError::NotReduced { place });
+    let element = |(index, number)| field.element(number).ok_or(WireError::NotReduced { index });
     read_numbers(field.bits(), bytes, count, element)
 }
 
-/// Exactly `count` numbers of so many bits, at most 63, from exactly as many bytes as they need.
+/// Unpacks exactly `count` numbers of `bits` bits, at most 63. The length of `bytes` must be exact.
 pub fn unpack_numbers(bits: u32, bytes: &[u8], count: usize) -> Result<Vec<u64>, WireError> {
     read_numbers(bits, bytes, count, |(_, number)| Ok(number))
 }
@@ -107,35 +107,35 @@ fn read_numbers<T>(
     count: usize,
     read: impl Fn((usize, u64)) -> Result<T, WireError>,
 ) -> Result<Vec<T>, WireError> {
-    let need = numbers_length(bits, count).ok_or(WireError::Value { what: "the number of symbols" })?;
+    let need = numbers_length(bits, count).ok_or(WireError::Value { what: "number of field elements" })?;
     if bytes.len() != need {
-        return Err(WireError::Length { what: "packed symbols", have: bytes.len(), need });
+        return Err(WireError::Length { what: "packed field elements", have: bytes.len(), need });
     }
     let mask = (1u128 << bits) - 1;
     let mut numbers = Vec::with_capacity(count);
-    let (mut pending, mut held) = (0u128, 0);
+    let (mut pending, mut pending_bits) = (0u128, 0);
     let mut bytes = bytes.iter();
-    for place in 0..count {
-        while held < bits {
-            let byte = bytes.next().ok_or(WireError::Value { what: "packed symbols" })?;
-            pending |= u128::from(*byte) << held;
-            held += 8;
+    for index in 0..count {
+        while pending_bits < bits {
+            let byte = bytes.next().ok_or(WireError::Value { what: "packed field elements" })?;
+            pending |= u128::from(*byte) << pending_bits;
+            pending_bits += 8;
         }
-        numbers.push(read((place, (pending & mask) as u64))?);
+        numbers.push(read((index, (pending & mask) as u64))?);
         pending >>= bits;
-        held -= bits;
+        pending_bits -= bits;
     }
     if pending != 0 { Err(WireError::Padding) } else { Ok(numbers) }
 }
 
-/// Reads a message from front to back.
+/// Reads the fields of a message in sequence.
 #[derive(Debug)]
 pub struct WireReader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> WireReader<'a> {
-    /// Over these bytes.
+    /// A reader of these bytes.
     pub fn new(bytes: &'a [u8]) -> WireReader<'a> {
         WireReader { rest: bytes }
     }
@@ -160,13 +160,13 @@ impl<'a> WireReader<'a> {
         Ok(self.array::<1>(what)?[0])
     }
 
-    /// A length byte and as many bytes.
+    /// The next field with a length byte: the byte, then that many bytes.
     pub fn short(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
         let length = self.byte(what)?;
         self.bytes(what, length.into())
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         self.rest
     }
@@ -178,7 +178,7 @@ mod tests {
     use crate::random::SeededRandom;
 
     #[test]
-    fn packing_round_trips_and_is_as_short_as_it_can_be() {
+    fn packing_round_trips_and_has_the_minimal_length() {
         let mut random = SeededRandom::new(6);
         for q in [2, 3, 5, 127, 257, 65_537, 4_294_967_291, (1 << 61) - 1, 4_611_686_018_427_387_847] {
             let field = Field::new(q).unwrap();
@@ -192,21 +192,24 @@ mod tests {
     }
 
     #[test]
-    fn unpacking_refuses_everything_but_the_packed_form() {
+    fn unpacking_refuses_everything_but_the_canonical_encoding() {
         let field = Field::new(5).unwrap();
-        assert_eq!(unpack(&field, &[0, 0], 2), Err(WireError::Length { what: "packed symbols", have: 2, need: 1 }));
-        assert_eq!(unpack(&field, &[], 1), Err(WireError::Length { what: "packed symbols", have: 0, need: 1 }));
-        assert_eq!(unpack(&field, &[0b101_000], 2), Err(WireError::NotReduced { place: 1 }));
+        assert_eq!(
+            unpack(&field, &[0, 0], 2),
+            Err(WireError::Length { what: "packed field elements", have: 2, need: 1 })
+        );
+        assert_eq!(unpack(&field, &[], 1), Err(WireError::Length { what: "packed field elements", have: 0, need: 1 }));
+        assert_eq!(unpack(&field, &[0b101_000], 2), Err(WireError::NotReduced { index: 1 }));
         assert_eq!(unpack(&field, &[0b01_001_000], 2), Err(WireError::Padding));
         assert!(matches!(unpack(&field, &[], usize::MAX), Err(WireError::Length { .. })));
-        // More bytes than can be counted.
+        // The length in bytes overflows.
         let wide = Field::new(65_537).unwrap();
-        assert_eq!(unpack(&wide, &[], usize::MAX), Err(WireError::Value { what: "the number of symbols" }));
+        assert_eq!(unpack(&wide, &[], usize::MAX), Err(WireError::Value { what: "number of field elements" }));
         assert!(matches!(unpack(&wide, &[], usize::MAX / 64), Err(WireError::Length { .. })));
     }
 
     #[test]
-    fn the_shape_of_packed_symbols_is_their_number_of_bytes_and_their_zero_padding() {
+    fn packed_shape_means_exact_length_and_zero_padding() {
         for q in [5, 127, 257, (1 << 61) - 1] {
             let field = Field::new(q).unwrap();
             for count in 0..10 {
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_stops_at_the_end() {
+    fn the_reader_refuses_to_read_past_the_end() {
         let mut reader = WireReader::new(&[2, 9, 8, 7]);
         assert_eq!(reader.short("name").unwrap(), [9, 8]);
         let missing = WireError::Length { what: "four bytes", have: 1, need: 4 };

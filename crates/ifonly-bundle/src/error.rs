@@ -1,4 +1,5 @@
-//! What can go wrong, where, and who has to do what about it.
+//! Errors of building and opening bundles. Each names the file and, where possible, the row and the
+//! column, and says what to do next.
 
 use ifonly_scan::StoreError;
 use ifonly_values::error_category::ErrorCategory;
@@ -6,7 +7,7 @@ use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};
 
-/// Where in a file.
+/// Position in a data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FileLocation {
     /// A line of a text file, counted from 1; the header is line 1.
@@ -24,101 +25,106 @@ impl std::fmt::Display for FileLocation {
     }
 }
 
-/// Why no bundle was built. Nothing has been written.
+/// A number with its noun: "1 row", "2 rows". For nouns with a regular plural.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Why a build failed. A failed build leaves no files behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The data file is not what it should be.
+    /// A file is invalid.
     #[error("{path}: {reason}")]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong, and what to do.
         reason: String,
     },
-    /// A row of the data is not what it should be.
-    #[error("{path}, {place}: {reason}")]
+    /// A row of the data is invalid.
+    #[error("{path}, {location}: {reason}")]
     Row {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where in it.
-        place: FileLocation,
-        /// What is wrong there.
+        /// The row.
+        location: FileLocation,
+        /// What is wrong, and what to do.
         reason: String,
     },
-    /// A value of the data is not what it should be.
-    #[error("{path}, {place}, column {column:?}: {reason}")]
+    /// A value of the data is invalid.
+    #[error("{path}, {location}, column {column:?}: {reason}")]
     Cell {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where in it.
-        place: FileLocation,
-        /// Which column.
+        /// The row.
+        location: FileLocation,
+        /// The column.
         column: String,
-        /// What is wrong there.
+        /// What is wrong, and what to do.
         reason: String,
     },
-    /// A column that the data does not have.
+    /// A setting names a column that the data does not have.
     #[error("{wanted_by}: the data has no column {name:?}; {hint}")]
     UnknownColumn {
-        /// Who asked for it: the target, or a part of the schema file.
+        /// The setting: `target`, or a part of the schema file.
         wanted_by: String,
-        /// As asked for.
+        /// The name of the column.
         name: String,
-        /// What may have been meant, or what there is.
+        /// A similar name, or the names that exist.
         hint: String,
     },
-    /// The settings contradict themselves or the data.
+    /// The settings contradict each other or the data.
     #[error("{0}")]
     Settings(String),
-    /// The target selects no row.
+    /// No row meets an accept condition.
     #[error("no row is accepted: column {target:?} never matches {accept}; it holds {values}")]
     NothingAccepted {
-        /// The target.
+        /// The target column.
         target: String,
-        /// The conditions.
+        /// The accept conditions.
         accept: String,
-        /// What there is instead.
+        /// Values that the target column has.
         values: String,
     },
-    /// Whoever watches the build wanted no more of it.
+    /// The progress callback stopped the build.
     #[error("the build was stopped")]
     Stopped,
-    /// Every column was left out.
-    #[error("no column is left to compare: {reasons}")]
+    /// Every column was excluded.
+    #[error("all columns were excluded: {reasons}")]
     NoFeatures {
-        /// Why each was left out.
+        /// The reason for each column.
         reasons: String,
     },
-    /// The schema makes no sense.
+    /// The schema is invalid.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The deployment makes no sense.
+    /// The manifest is invalid, for example because of contradictory deployment parameters.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// Manifest, rows and records are not those of one bundle.
+    /// Manifest, rows and records do not belong to one bundle.
     #[error("{0}; all three must be made from the same rows")]
     Mismatch(String),
-    /// There is something already.
-    #[error("{path} exists already; choose another name or ask to replace it")]
+    /// The output path exists already.
+    #[error("{path} already exists; choose another path, or allow the build to replace it")]
     Exists {
-        /// The output.
+        /// The output path.
         path: PathBuf,
     },
 }
 
 impl BuildError {
-    /// Whose fault it is.
+    /// The category of the error, which determines the exit code.
     pub fn category(&self) -> ErrorCategory {
         match self {
             BuildError::Io { .. } => ErrorCategory::Machine,
@@ -126,7 +132,7 @@ impl BuildError {
         }
     }
 
-    /// What went wrong with the rows on their way into this file.
+    /// Converts an error of the row store that was being written to `path`.
     pub(crate) fn of_rows(error: StoreError, path: &Path) -> BuildError {
         match error {
             StoreError::Io(source) => BuildError::Io { action: "write", path: path.into(), source },
@@ -135,56 +141,56 @@ impl BuildError {
     }
 }
 
-/// Why a bundle is not served. Whoever copied or made it must do so again.
+/// Why a bundle could not be opened. Usually the bundle must be copied or built again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file system refused.
+    /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The manifest is refused.
+    /// The manifest is invalid.
     #[error("{path}: {source}")]
     Manifest {
-        /// The manifest's file.
-        path: PathBuf,
-        /// Why.
-        source: ManifestError,
-    },
-    /// A file has another length than the manifest implies.
-    #[error("{path} has {have} bytes instead of {need}: it is cut off or belongs to another bundle; copy it again")]
-    Length {
-        /// Which file.
-        path: PathBuf,
-        /// Bytes there are.
-        have: u64,
-        /// Bytes there should be.
-        need: u64,
-    },
-    /// A file's checksum is not the one listed.
-    #[error("{path} does not have the checksum that the bundle lists: it was damaged or changed; copy it again")]
-    Checksum {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// A part whose files are of different splits.
-    #[error(
-        "{path} has the checksums of one bundle and the rows of another, as after a copy that broke off; copy the whole part again, or split the bundle again"
-    )]
-    Mixed {
-        /// The part.
-        path: PathBuf,
-    },
-    /// A file is not what its name says.
-    #[error("{path}: {reason}")]
-    Malformed {
-        /// Which file.
+        /// The file of the manifest.
         path: PathBuf,
         /// What is wrong.
+        source: ManifestError,
+    },
+    /// The length of a file is not the length that the manifest implies.
+    #[error("{path} has {have} bytes instead of {need}: it is truncated or belongs to another bundle; copy it again")]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Actual length in bytes.
+        have: u64,
+        /// Expected length in bytes.
+        need: u64,
+    },
+    /// The checksum of a file differs from the listed one.
+    #[error("{path} does not have the checksum that the bundle lists: it was damaged or changed; copy it again")]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The files of a part come from different splits.
+    #[error(
+        "{path} has the checksums of one bundle and the rows of another, as after an interrupted copy; copy the whole part again, or split the bundle again"
+    )]
+    Mixed {
+        /// The directory of the part.
+        path: PathBuf,
+    },
+    /// A file or directory does not have the expected format.
+    #[error("{path}: {reason}")]
+    Malformed {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong, and what to do.
         reason: String,
     },
 }

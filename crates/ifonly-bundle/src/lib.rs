@@ -1,27 +1,38 @@
-//! From a table to a bundle: read CSV, Parquet or Arrow, find out what the columns mean, quantise,
-//! and write what servers load.
+//! Bundles: the directories that servers load, and how to build them from tables.
 //!
-//! [`build`] goes over the data twice: once to learn names, kinds and bounds (`stats`, `infer`),
-//! once to encode the accepted rows. A [`Bundle`] is a directory with the public manifest, the
-//! quantised rows, the original rows as signed records, and checksums; [`Bundle::open`] believes
-//! none of it before it has checked. Nothing here knows the network or the keys, and nothing is
-//! left half-written.
+//! [`build`] reads a CSV, Parquet or Arrow table twice. The first pass collects statistics of each
+//! column, from which the schema is inferred (`columns`). The second pass quantises the accepted
+//! rows and signs their records (`build`).
+//!
+//! A [`Bundle`] is a directory with the public manifest, the quantised rows, the original rows as
+//! signed records, and checksums (`format`). [`Bundle::open`] checks every file before use. A build
+//! writes a complete bundle or nothing.
+//!
+//! This crate does not use the network, and it does not know the servers' root keys.
 //!
 #![cfg_attr(feature = "build", doc = "```")]
 #![cfg_attr(not(feature = "build"), doc = "```ignore")]
 //! use ifonly_bundle::{BuildOptions, Bundle, build};
-//! # let desk = tempfile::tempdir()?;
-//! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
+//! # let directory = tempfile::tempdir()?;
+//! # let data = directory.path().join("loans.csv");
+//! # let output = directory.path().join("loans.bundle");
 //! std::fs::write(&data, "income,job,approved\n2100,nurse,yes\n900,baker,no\n1800,pilot,yes\n")?;
-//! let (target, accept) = (Some("approved".into()), vec!["yes".into()]); let options = BuildOptions
-//! { data: vec![data], output, target, accept, ..BuildOptions::default() }; let report =
-//! build(&options, &mut |_progress| {})?; println!("{report}");
+//! let options = BuildOptions {
+//!     data: vec![data],
+//!     output,
+//!     target: Some("approved".into()),
+//!     accept: vec!["yes".into()],
+//!     ..BuildOptions::default()
+//! };
+//! let report = build(&options, &mut |_progress| {})?;
+//! println!("{report}");
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the feature `build` bundles are opened and made of values in memory, but not of files: a server needs no Parquet.
-#![cfg_attr(not(feature = "build"), allow(dead_code, reason = "reports and staging are the build's"))]
+//! Without the feature `build`, bundles can be opened and made from values in memory, but not from
+//! files: a server needs no CSV or Parquet reader.
+#![cfg_attr(not(feature = "build"), allow(dead_code, reason = "only builds use reports and staging"))]
 #![forbid(unsafe_code)]
 
 mod build;

@@ -1,4 +1,4 @@
-//! What a build makes of good data.
+//! Builds from valid data: levels, records, schema, deployment, keys and warnings.
 
 mod common;
 
@@ -24,10 +24,10 @@ fn loans() -> BuildOptions {
 }
 
 #[test]
-fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
-    let desk = Desk::new();
-    let options = BuildOptions { data: vec![desk.write("loans.csv", LOANS)], output: desk.path("b"), ..loans() };
-    let report = quietly(&options).unwrap();
+fn accepted_rows_are_quantised_and_their_records_have_the_original_values() {
+    let dir = TestDir::new();
+    let options = BuildOptions { data: vec![dir.write("loans.csv", LOANS)], output: dir.path("b"), ..loans() };
+    let report = build_quietly(&options).unwrap();
     let bundle = Bundle::open(&options.output).unwrap();
     // Bounds come from all rows: incomes 1000 to 3000 in steps of 500, debts in quarters.
     assert_eq!(bundle.manifest().schema().max_levels(), [4, 3, 2, 2]);
@@ -38,8 +38,8 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     assert_eq!(record.value("income"), Some("3000"));
     assert_eq!(record.value("job"), Some("baker"));
     assert_eq!(record.value("approved"), None);
-    let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
-    assert_eq!(left_out, ["id", "branch"]);
+    let excluded: Vec<&str> = report.left_out.iter().map(|excluded| excluded.column.as_str()).collect();
+    assert_eq!(excluded, ["id", "branch"]);
     assert_eq!(bundle.manifest().fields().dataset.name, "loans");
     assert_eq!(bundle.rows().rows(), 3);
     assert!(report.to_string().contains("3 of 4 rows accepted"), "{report}");
@@ -47,11 +47,11 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
 
 #[test]
 #[cfg(unix)]
-fn a_bundle_is_for_its_owner_s_eyes_only() {
+fn only_the_owner_can_read_a_bundle() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::new();
-    let options = BuildOptions { data: vec![desk.write("loans.csv", LOANS)], output: desk.path("b"), ..loans() };
-    quietly(&options).unwrap();
+    let dir = TestDir::new();
+    let options = BuildOptions { data: vec![dir.write("loans.csv", LOANS)], output: dir.path("b"), ..loans() };
+    build_quietly(&options).unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&options.output), 0o700);
     let files: Vec<_> = std::fs::read_dir(&options.output).unwrap().map(|file| file.unwrap().path()).collect();
@@ -60,77 +60,77 @@ fn a_bundle_is_for_its_owner_s_eyes_only() {
 }
 
 #[test]
-fn without_a_target_every_row_was_accepted() {
+fn without_a_target_every_row_is_accepted() {
     let (report, bundle) = bundle("a,b\n1,x\n2,y\n5,x\n1,x\n", "");
     assert_eq!((report.rows_accepted, bundle.manifest().rows()), (4, 4));
-    // Duplicates stay.
+    // Duplicate rows are kept.
     assert_eq!(levels(&bundle), [[0, 0], [1, 100], [4, 0], [0, 0]]);
 }
 
 #[test]
-fn numbers_may_be_compared_to_accept() {
+fn accept_conditions_compare_numbers() {
     let csv = "quality,a\n3,1\n5,2\n6,3\n9,4\n";
     for (accept, rows) in
         [(vec![">=5"], 3), (vec![">5"], 2), (vec!["3", "9.0"], 2), (vec!["<4", ">8"], 2), (vec!["!=3"], 3)]
     {
-        let desk = Desk::new();
-        let mut options = desk.csv(csv, "");
+        let dir = TestDir::new();
+        let mut options = dir.csv(csv, "");
         options.target = Some("quality".into());
         options.accept = accept.iter().map(|text| text.to_string()).collect();
-        assert_eq!(quietly(&options).unwrap().rows_accepted, rows, "{accept:?}");
+        assert_eq!(build_quietly(&options).unwrap().rows_accepted, rows, "{accept:?}");
     }
 }
 
 #[test]
 fn the_same_input_and_key_give_the_same_bytes() {
-    let desk = Desk::new();
-    let data = desk.write("loans.csv", LOANS);
-    let sign = Some(desk.path("key"));
-    save_key(&desk.path("key"), &SigningKey::new(&[8; 32])).unwrap();
+    let dir = TestDir::new();
+    let data = dir.write("loans.csv", LOANS);
+    let sign = Some(dir.path("key"));
+    save_key(&dir.path("key"), &SigningKey::new(&[8; 32])).unwrap();
     for name in ["one", "two"] {
-        quietly(&BuildOptions {
+        build_quietly(&BuildOptions {
             data: vec![data.clone()],
-            output: desk.path(name),
+            output: dir.path(name),
             signing_key: sign.clone(),
             ..loans()
         })
         .unwrap();
     }
     for file in ["manifest.json", "rows", "records", "checksums"] {
-        let read = |name: &str| std::fs::read(desk.path(name).join(file)).unwrap();
+        let read = |name: &str| std::fs::read(dir.path(name).join(file)).unwrap();
         assert_eq!(read("one"), read("two"), "{file}");
     }
-    assert_eq!(desk.names(), ["key", "loans.csv", "one", "two"]);
+    assert_eq!(dir.names(), ["key", "loans.csv", "one", "two"]);
 }
 
 #[test]
-fn a_key_is_made_beside_the_bundle_used_again_and_never_goes_into_it() {
-    let desk = Desk::new();
-    let mut options = desk.csv(LOANS, "");
-    let first = quietly(&options).unwrap();
-    assert!(first.key_is_new && first.signing_key == desk.path("bundle.signing.key"), "{first}");
-    assert!(first.to_string().contains("keep that file from the servers"), "{first}");
+fn a_signing_key_is_created_beside_the_bundle_reused_and_never_inside_it() {
+    let dir = TestDir::new();
+    let mut options = dir.csv(LOANS, "");
+    let first = build_quietly(&options).unwrap();
+    assert!(first.key_is_new && first.signing_key == dir.path("bundle.signing.key"), "{first}");
+    assert!(first.to_string().contains("never copy this key to a server"), "{first}");
     let key = load_key(&first.signing_key).unwrap();
     assert_eq!(first.manifest.fields().signer, Some(key.public()));
     let secret: String = key.expose().iter().map(|byte| format!("{byte:02x}")).collect();
     for file in ["manifest.json", "rows", "records", "checksums"] {
         let bytes = std::fs::read(options.output.join(file)).unwrap();
         for needle in [&key.expose()[..], secret.as_bytes()] {
-            assert!(!bytes.windows(needle.len()).any(|window| window == needle), "{file} has the key in it");
+            assert!(!bytes.windows(needle.len()).any(|window| window == needle), "{file} contains the key");
         }
     }
     options.replace = true;
-    let second = quietly(&options).unwrap();
+    let second = build_quietly(&options).unwrap();
     assert!(!second.key_is_new);
     assert_eq!(second.manifest.digest(), first.manifest.digest());
     check_records(&Bundle::open(&options.output).unwrap());
-    // Another key that is not there is an error, found before anything is read.
-    options.signing_key = Some(desk.path("nowhere"));
-    assert!(quietly(&options).unwrap_err().to_string().contains("keygen --sign"));
+    // A named key that does not exist is an error, found before the data is read.
+    options.signing_key = Some(dir.path("missing.key"));
+    assert!(build_quietly(&options).unwrap_err().to_string().contains("no such signing key file"));
 }
 
 #[test]
-fn quotes_crlf_byte_order_marks_and_semicolons_change_nothing() {
+fn the_csv_dialect_does_not_change_the_bundle() {
     let plain = "a,b\n1,x\n2,\"y\"\n4,z\n";
     let (_, expected) = bundle(plain, "");
     for (what, text) in [
@@ -153,7 +153,7 @@ fn quotes_crlf_byte_order_marks_and_semicolons_change_nothing() {
 }
 
 #[test]
-fn a_schema_file_overrides_what_would_be_inferred() {
+fn a_schema_file_overrides_the_inferred_schema() {
     let schema = r#"
         target = "ok"
         accept = [1]
@@ -187,13 +187,13 @@ fn a_schema_file_overrides_what_would_be_inferred() {
     assert_eq!(report.features[0].clamped, 2);
     assert!(report.warnings().iter().any(|warning| warning.contains("2 values outside 20 to 60 years")));
     check_records(&bundle);
-    // The zip codes are labels, so only tables may compare them.
-    let offered: Vec<&str> = bundle.manifest().schemes().iter().map(|offer| offer.scheme().name).collect();
+    // The zip codes are nominal, so only table schemes can compare them.
+    let offered: Vec<&str> = bundle.manifest().schemes().iter().map(|offered| offered.scheme().name).collect();
     assert_eq!(offered, ["gated-costs", "gated-tables"]);
 }
 
 #[test]
-fn a_listed_word_for_nothing_is_a_category_of_one_hot_columns_too() {
+fn a_listed_missing_word_is_a_category_of_a_one_hot_column() {
     let csv = "age,job\n20,baker\n30,NA\n40,pilot\n";
     let (_, bundle) = bundle(csv, "[features.job]\ncategories = ['baker', 'pilot', 'NA']\none_hot = true\n");
     assert_eq!(
@@ -207,7 +207,7 @@ fn a_listed_word_for_nothing_is_a_category_of_one_hot_columns_too() {
 }
 
 #[test]
-fn a_missing_value_takes_the_default_and_stays_missing_in_the_record() {
+fn a_missing_value_is_encoded_as_the_default_and_is_missing_in_the_record() {
     let (_, bundle) =
         bundle("a,b\n1,x\n?,y\n3,NA\n5,x\n", "[features.a]\ndefault = 2\n[features.b]\ndefault = 'unknown'\n");
     assert_eq!(bundle.manifest().schema().feature("b").unwrap().words(), ["x", "y", "unknown"]);
@@ -218,17 +218,17 @@ fn a_missing_value_takes_the_default_and_stays_missing_in_the_record() {
 }
 
 #[test]
-fn a_listed_word_is_never_a_missing_value() {
+fn a_word_that_is_listed_as_a_category_is_not_missing() {
     let (_, bundle) = bundle("a,b\n1,NA\n2,EU\n3,NA\n", "[features.b]\ncategories = ['NA', 'EU']\n");
     assert_eq!(levels(&bundle), [[0, 0], [1, 100], [2, 0]]);
 }
 
 #[test]
-fn rejected_rows_widen_the_bounds_but_may_lack_values() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b,ok\n1,x,1\n2,y,1\n9,,0\n", "");
+fn rejected_rows_widen_the_bounds_and_may_have_missing_values() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b,ok\n1,x,1\n2,y,1\n9,,0\n", "");
     (options.target, options.accept) = (Some("ok".into()), vec!["1".into()]);
-    quietly(&options).unwrap();
+    build_quietly(&options).unwrap();
     let manifest = Bundle::manifest_of(&options.output).unwrap();
     assert!(
         matches!(&manifest.schema().features()[0].kind, FeatureKind::Numeric { scale, .. } if scale.bounds() == (1.0, 9.0) && scale.max_level() == 8)
@@ -240,50 +240,53 @@ fn wide_features_take_two_bytes() {
     let csv: String = "a\n".to_owned() + &(0..1000).map(|n| format!("{}\n", n * n % 997)).collect::<String>();
     let (report, bundle) = bundle(csv, "levels = 1000\n");
     assert_eq!(bundle.manifest().schema().max_levels(), [996]);
-    // A header, and 16 blocks of 64 rows with one group of four bytes each.
+    // A header, and 16 blocks of 64 rows with one group of 4 bytes per row.
     assert_eq!(report.sizes.rows, 64 + 16 * 256);
     assert!(bundle.rows().levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
 }
 
 #[test]
-fn the_deployment_is_as_asked() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+fn deployment_options_appear_in_the_manifest() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment = DeploymentOptions {
         servers: Some(4),
         terms: ParamOptions { weight_limit: Some(3), top_limit: Some(7), ..ParamOptions::default() },
-        epochs: vec![5, 4],
+        key_epochs: vec![5, 4],
         schemes: vec!["two-phase+".into(), "gated".into()],
         ..DeploymentOptions::default()
     };
     options.version = Some("2026-11".into());
-    let contents = quietly(&options).unwrap().manifest.fields().clone();
-    assert_eq!((contents.terms.weight_limit, contents.terms.top_limit, contents.operators.len()), (3, 7, 4));
-    // Two features share 40 bits.
-    assert_eq!((contents.terms.cost_limit >> 38, contents.default_scheme.as_str()), (1, "gated"));
-    assert_eq!((contents.key_epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
-    assert_eq!(contents.schemes.len(), 2);
+    let fields = build_quietly(&options).unwrap().manifest.fields().clone();
+    assert_eq!((fields.params.weight_limit, fields.params.top_limit, fields.operators.len()), (3, 7, 4));
+    // Two features share a cost of 40 bits.
+    assert_eq!((fields.params.cost_limit >> 38, fields.default_scheme.as_str()), (1, "gated"));
+    assert_eq!((fields.key_epochs, fields.dataset.version.as_str()), (vec![5, 4], "2026-11"));
+    assert_eq!(fields.schemes.len(), 2);
 }
 
 #[test]
-fn what_goes_beyond_the_gated_family_is_offered_by_name_only_and_says_what_it_gives_away() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+fn non_gated_schemes_are_offered_only_by_name_and_with_a_warning() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment.servers = Some(4);
-    let report = quietly(&options).unwrap();
-    assert!(report.manifest.instances().all(|offer| offer.scheme().is_gated()));
-    assert!(!report.warnings().iter().any(|warning| warning.contains("gives more away")), "{report}");
+    let report = build_quietly(&options).unwrap();
+    assert!(report.manifest.instances().all(|instance| instance.scheme().is_gated()));
+    assert!(
+        !report.warnings().iter().any(|warning| warning.contains("reveals more than the gated schemes")),
+        "{report}"
+    );
     (options.replace, options.deployment.default_scheme) = (true, Some("two-phase".into()));
-    let report = quietly(&options).unwrap();
+    let report = build_quietly(&options).unwrap();
     assert!(report.manifest.instance("two-phase").is_ok() && report.manifest.instance("gated-tables").is_ok());
-    let warning = report.warnings().into_iter().find(|warning| warning.contains("two-phase gives more away")).unwrap();
-    assert!(warning.contains("one order") && warning.contains("all rows not before search 1"), "{warning}");
+    let warning = report.warnings().into_iter().find(|warning| warning.contains("two-phase reveals more")).unwrap();
+    assert!(warning.contains("one row order") && warning.contains("all rows not before search 1"), "{warning}");
 }
 
 #[test]
-fn servers_to_spare_and_verified_answers_say_what_a_cheating_client_gets() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+fn fault_tolerance_and_verified_answers_warn_what_a_cheating_client_gets() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
     (options.replace, options.deployment.servers) = (true, Some(4));
     let mut cheat = |silent, lying, verified| {
         let terms = ParamOptions {
@@ -293,13 +296,13 @@ fn servers_to_spare_and_verified_answers_say_what_a_cheating_client_gets() {
             ..ParamOptions::default()
         };
         options.deployment.terms = terms;
-        let report = quietly(&options).unwrap();
+        let report = build_quietly(&options).unwrap();
         let summary = summarise(&report.manifest);
-        let tables = summary.schemes.iter().find(|offer| offer.name == "gated-tables").unwrap();
+        let tables = summary.schemes.iter().find(|scheme| scheme.name == "gated-tables").unwrap();
         let (bits, records) = (tables.cheat_bits / u64::from(tables.bits), tables.cheat_records);
-        let said = report.warnings().iter().any(|warning| warning.contains("serve clients that cheat"));
+        let warned = report.warnings().iter().any(|warning| warning.contains("help clients that break the protocol"));
         assert!(summary.to_string().contains(&format!("{} bits of every row", tables.cheat_bits)), "{summary}");
-        (bits, records, said)
+        (bits, records, warned)
     };
     assert_eq!(cheat(0, 0, false), (1, 1, false));
     assert_eq!(cheat(1, 0, false), (3, 2, true));
@@ -308,53 +311,53 @@ fn servers_to_spare_and_verified_answers_say_what_a_cheating_client_gets() {
 }
 
 #[test]
-fn a_recommended_scheme_that_does_not_fit_is_not_dropped_in_silence() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+fn a_recommended_scheme_that_cannot_be_offered_gives_a_warning() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment.terms.cost_limit = Some(u64::MAX);
-    let report = quietly(&options).unwrap();
+    let report = build_quietly(&options).unwrap();
     assert_eq!(report.manifest.fields().default_scheme, "gated-ranges+");
     assert!(report.to_string().contains("warning: the default scheme is gated-ranges+"), "{report}");
 }
 
 #[test]
-fn progress_runs_through_both_passes_and_arrives() {
-    let desk = Desk::new();
+fn progress_covers_all_stages_and_reaches_the_total() {
+    let dir = TestDir::new();
     let csv: String = "a\n".to_owned() + &(0..10_000).map(|n| format!("{}\n", n * 7 % 1009)).collect::<String>();
-    let options = desk.csv(csv, "");
-    let mut seen: Vec<BuildProgress> = vec![];
-    build(&options, &mut |progress| seen.push(progress)).unwrap();
+    let options = dir.csv(csv, "");
+    let mut reports: Vec<BuildProgress> = vec![];
+    build(&options, &mut |progress| reports.push(progress)).unwrap();
     for stage in [BuildStage::Learning, BuildStage::Encoding, BuildStage::Signing] {
-        let of_stage: Vec<&BuildProgress> = seen.iter().filter(|progress| progress.stage == stage).collect();
+        let of_stage: Vec<&BuildProgress> = reports.iter().filter(|progress| progress.stage == stage).collect();
         assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
         assert!(of_stage.last().is_some_and(|last| last.done == last.total && last.total > 0));
     }
 }
 
 #[test]
-fn a_bundle_is_replaced_only_when_asked() {
-    let desk = Desk::new();
-    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
-    quietly(&options).unwrap();
-    desk.write("data.csv", "a,b\n1,5\n2,6\n3,9\n4,4\n");
-    assert!(quietly(&options).unwrap_err().to_string().contains("exists already"));
+fn a_bundle_is_replaced_only_on_request() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    build_quietly(&options).unwrap();
+    dir.write("data.csv", "a,b\n1,5\n2,6\n3,9\n4,4\n");
+    assert!(build_quietly(&options).unwrap_err().to_string().contains("already exists"));
     assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 3);
     options.replace = true;
-    quietly(&options).unwrap();
+    build_quietly(&options).unwrap();
     assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 4);
-    // A failed build leaves the old bundle alone.
-    desk.write("data.csv", "a,b\n1,5\n2\n");
-    quietly(&options).unwrap_err();
+    // A failed build does not change the old bundle.
+    dir.write("data.csv", "a,b\n1,5\n2\n");
+    build_quietly(&options).unwrap_err();
     assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 4);
-    assert_eq!(desk.names(), ["bundle", "bundle.signing.key", "data.csv"]);
-    // What is not a bundle is never replaced.
-    std::fs::create_dir(desk.path("precious")).unwrap();
-    options.output = desk.path("precious");
-    assert!(quietly(&options).unwrap_err().to_string().contains("not a bundle"));
+    assert_eq!(dir.names(), ["bundle", "bundle.signing.key", "data.csv"]);
+    // A directory that is not a bundle is never replaced.
+    std::fs::create_dir(dir.path("other")).unwrap();
+    options.output = dir.path("other");
+    assert!(build_quietly(&options).unwrap_err().to_string().contains("not a bundle"));
 }
 
 #[test]
-fn a_stranger_can_prepare_a_query_from_the_manifest_alone() {
+fn a_client_can_encode_a_profile_with_the_manifest_alone() {
     let (_, bundle) = bundle("age,job\n20,baker\n30,pilot\n60,pilot\n", "");
     let json = bundle.manifest().json().to_owned();
     let manifest = ifonly_values::manifest::Manifest::from_json(json.as_bytes()).unwrap();

@@ -1,4 +1,5 @@
-//! Parts of a bundle have its rows, its records and its digest, and nothing else passes for one.
+//! The parts of a split bundle have its rows, records and data digest. Other directories are
+//! refused.
 #![cfg(feature = "build")]
 
 use ifonly_bundle::{BuildOptions, Bundle, BundleMetadata, BundlePart, OpenError, SplitError, build};
@@ -24,18 +25,18 @@ fn bundle_of(folder: &Path, income: impl Fn(usize) -> usize) -> PathBuf {
 }
 
 #[test]
-fn parts_together_are_the_bundle() {
-    let desk = tempfile::tempdir().unwrap();
-    let whole_at = bundle(desk.path());
+fn all_parts_together_have_the_rows_of_the_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole_at = bundle(dir.path());
     let whole = Bundle::open(&whole_at).unwrap();
     let (levels, records): (Vec<_>, Vec<_>) = (whole.rows().levels().collect(), whole.records().collect());
     for parts in [1, 3, 7] {
-        let output = desk.path().join(format!("parts-{parts}"));
-        let told = Bundle::split(&whole_at, parts, &output, false).unwrap();
-        assert_eq!(told.len(), parts + 1);
+        let output = dir.path().join(format!("parts-{parts}"));
+        let parts_written = Bundle::split(&whole_at, parts, &output, false).unwrap();
+        assert_eq!(parts_written.len(), parts + 1);
         let mut next = 0;
-        for (name, rows) in &told[..parts] {
-            // Cut beforehand, and cut out of the whole.
+        for (name, rows) in &parts_written[..parts] {
+            // A part that was split off, and the same rows taken from the complete bundle.
             let cut = BundlePart::open(&whole_at, Some(rows.clone())).unwrap();
             for part in [BundlePart::open(&output.join(name), None).unwrap(), cut] {
                 assert_eq!((part.rows(), part.rows().start), (rows.clone(), next));
@@ -55,20 +56,22 @@ fn parts_together_are_the_bundle() {
             (whole.manifest().digest(), whole.data_digest())
         );
         let refused = |name: &str| Bundle::open(&output.join(name)).unwrap_err().to_string();
-        assert!(refused("frontend").contains("--shards") && refused("part-0").contains("ifonly shard"));
+        assert!(
+            refused("frontend").contains("frontend with shards") && refused("part-0").contains("one part of a bundle")
+        );
         assert!(BundlePart::open(&output.join("frontend"), None).is_err());
     }
     for parts in [0, 201] {
-        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), false);
+        let refused = Bundle::split(&whole_at, parts, &dir.path().join("none"), false);
         assert!(matches!(refused, Err(SplitError::Count { rows: 200, .. })));
     }
 }
 
 #[test]
-fn parts_are_replaced_when_asked_and_nothing_else_is() {
-    let desk = tempfile::tempdir().unwrap();
-    let whole = bundle(desk.path());
-    let output = desk.path().join("parts");
+fn only_the_output_of_an_earlier_split_is_replaced_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = bundle(dir.path());
+    let output = dir.path().join("parts");
     let names = |folder: &Path| {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = entries.collect();
@@ -77,53 +80,53 @@ fn parts_are_replaced_when_asked_and_nothing_else_is() {
     };
     Bundle::split(&whole, 3, &output, false).unwrap();
     let refused = |output: &Path, replace| Bundle::split(&whole, 2, output, replace).unwrap_err().to_string();
-    assert!(refused(&output, false).contains("exists already"));
+    assert!(refused(&output, false).contains("already exists"));
     assert_eq!(names(&output), ["frontend", "part-0", "part-1", "part-2"]);
     Bundle::split(&whole, 2, &output, true).unwrap();
     assert_eq!(names(&output), ["frontend", "part-0", "part-1"]);
     assert_eq!(BundlePart::open(&output.join("part-1"), None).unwrap().rows(), 100..200);
-    // Too many parts: the earlier ones stay.
+    // Too many parts: the earlier split remains.
     assert!(Bundle::split(&whole, 201, &output, true).is_err());
-    // Neither a bundle nor parts with something of somebody else's among them are taken for parts.
+    // Neither a bundle nor a directory with additional files is replaced.
     assert!(refused(&whole, true).contains("not replaced"));
     fs::write(output.join("notes"), "mine").unwrap();
     assert!(refused(&output, true).contains("not replaced"));
     assert_eq!(names(&output), ["frontend", "notes", "part-0", "part-1"]);
-    let beside: Vec<String> = names(desk.path()).into_iter().filter(|name| name.starts_with('.')).collect();
+    let beside: Vec<String> = names(dir.path()).into_iter().filter(|name| name.starts_with('.')).collect();
     assert!(beside.is_empty(), "{beside:?}");
-    // All of them together are no bundle.
-    for said in [
+    // The directory of all parts is not a bundle.
+    for error in [
         Bundle::open(&output).unwrap_err().to_string(),
         BundlePart::open(&output, None).unwrap_err().to_string(),
         BundleMetadata::open(&output).unwrap_err().to_string(),
-        Bundle::split(&output, 2, &desk.path().join("again"), false).unwrap_err().to_string(),
+        Bundle::split(&output, 2, &dir.path().join("again"), false).unwrap_err().to_string(),
     ] {
-        assert!(said.contains("parts/part-0") && said.contains("parts/frontend"), "{said}");
+        assert!(error.contains("parts/part-0") && error.contains("parts/frontend"), "{error}");
     }
 }
 
 #[test]
-fn damaged_and_other_parts_are_refused() {
-    let desk = tempfile::tempdir().unwrap();
-    let whole = bundle(desk.path());
+fn damaged_parts_and_other_rows_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = bundle(dir.path());
     for rows in [5..201, 200..300, 7..7] {
-        assert!(BundlePart::open(&whole, Some(rows)).unwrap_err().to_string().contains("200 rows"));
+        assert!(BundlePart::open(&whole, Some(rows)).unwrap_err().to_string().contains("rows 0:200"));
     }
-    let output = desk.path().join("parts");
+    let output = dir.path().join("parts");
     Bundle::split(&whole, 2, &output, false).unwrap();
     let part = output.join("part-1");
     let other = BundlePart::open(&part, Some(0..100)).unwrap_err().to_string();
     assert!(other.contains("100:200") && other.contains("0:100"), "{other}");
     assert_eq!(BundlePart::open(&part, Some(100..200)).unwrap().rows(), 100..200);
     for name in ["rows", "records", "manifest.json"] {
-        let right = fs::read(part.join(name)).unwrap();
-        let mut wrong = right.clone();
-        *wrong.last_mut().unwrap() ^= 1;
-        fs::write(part.join(name), &wrong).unwrap();
+        let original = fs::read(part.join(name)).unwrap();
+        let mut changed = original.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        fs::write(part.join(name), &changed).unwrap();
         assert!(matches!(BundlePart::open(&part, None), Err(OpenError::Checksum { .. })), "{name}");
-        fs::write(part.join(name), &right[..right.len() - 1]).unwrap();
+        fs::write(part.join(name), &original[..original.len() - 1]).unwrap();
         assert!(BundlePart::open(&part, None).is_err(), "{name}");
-        fs::write(part.join(name), &right).unwrap();
+        fs::write(part.join(name), &original).unwrap();
     }
     let label = fs::read_to_string(part.join("part")).unwrap();
     let huge = format!("\"first\": {}", usize::MAX);
@@ -140,14 +143,15 @@ fn damaged_and_other_parts_are_refused() {
 }
 
 #[test]
-fn files_of_two_splits_never_pass_for_a_part() {
-    let desk = tempfile::tempdir().unwrap();
-    let key = desk.path().join("key");
-    // Rows 10 and 11 of the second table have each other's income: everything public is the same.
+fn a_mixture_of_two_splits_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key");
+    // The incomes of rows 10 and 11 are swapped in the second table, so all public data is the
+    // same.
     let split = |name: &str, income: fn(usize) -> usize| {
-        let folder = desk.path().join(name);
+        let folder = dir.path().join(name);
         fs::create_dir(&folder).unwrap();
-        // The signer is public too.
+        // The same key, because the public key of the signer is in the manifest.
         if key.exists() {
             fs::copy(&key, folder.join("loans.bundle.signing.key")).unwrap();
         }
@@ -161,17 +165,17 @@ fn files_of_two_splits_never_pass_for_a_part() {
     let [old_whole, new_whole] = [&old, &new].map(|whole| Bundle::open(whole).unwrap());
     assert_eq!(old_whole.manifest().digest(), new_whole.manifest().digest());
     assert_ne!(old_whole.data_digest(), new_whole.data_digest());
-    // Every way in which a copy of the new part over the old one can break off, but for none and
-    // all of it.
+    // Every combination of old and new files, as after an interrupted copy of the new part over the
+    // old one.
     const FILES: [&str; 5] = ["manifest.json", "checksums", "rows", "records", "part"];
-    let mixed = desk.path().join("mixed");
+    let mixed = dir.path().join("mixed");
     for number in 0..2 {
         let part = format!("part-{number}");
         for copied in 0u32..1 << FILES.len() {
             let _ = fs::remove_dir_all(&mixed);
             fs::create_dir(&mixed).unwrap();
-            for (place, file) in FILES.into_iter().enumerate() {
-                let from = if copied >> place & 1 == 1 { &new_parts } else { &old_parts };
+            for (index, file) in FILES.into_iter().enumerate() {
+                let from = if copied >> index & 1 == 1 { &new_parts } else { &old_parts };
                 fs::copy(from.join(&part).join(file), mixed.join(file)).unwrap();
             }
             let whole = [&old_whole, &new_whole].map(|whole| whole.data_digest());
@@ -179,7 +183,7 @@ fn files_of_two_splits_never_pass_for_a_part() {
                 .map(|whole| whole.rows().levels().skip(100 * number).take(100).collect::<Vec<_>>())
                 .into();
             match BundlePart::open(&mixed, None) {
-                // What opens has the rows of the bundle whose checksums it has.
+                // A part that opens has the rows of the bundle to which its checksums belong.
                 Ok(part) => {
                     let which = whole.iter().position(|digest| *digest == part.data_digest()).unwrap();
                     assert_eq!(part.store().levels().collect::<Vec<_>>(), rows[which], "{copied:05b}");
@@ -191,9 +195,9 @@ fn files_of_two_splits_never_pass_for_a_part() {
         }
     }
     fs::copy(old_parts.join("part-0/checksums"), new_parts.join("part-0/checksums")).unwrap();
-    let said = BundlePart::open(&new_parts.join("part-0"), None).unwrap_err().to_string();
-    assert!(said.contains("new/parts/part-0") && said.contains("copy the whole part again"), "{said}");
-    // A whole bundle compares all of its files with their checksums, whichever rows are wanted.
+    let error = BundlePart::open(&new_parts.join("part-0"), None).unwrap_err().to_string();
+    assert!(error.contains("new/parts/part-0") && error.contains("copy the whole part again"), "{error}");
+    // All files of a complete bundle are checked, also if only some rows are wanted.
     fs::copy(old.join("checksums"), new.join("checksums")).unwrap();
     assert!(matches!(BundlePart::open(&new, Some(0..50)), Err(OpenError::Checksum { .. })));
 }

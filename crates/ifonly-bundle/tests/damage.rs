@@ -1,4 +1,4 @@
-//! A bundle that was cut, bent or mixed is refused with a reason.
+//! Truncated, damaged and inconsistent bundles are refused with a reason.
 
 mod common;
 
@@ -9,21 +9,21 @@ const CSV: &str = "a,b\n1,x\n2,y\n5,z\n4,z\n";
 const FILES: [&str; 4] = ["manifest.json", "rows", "records", "checksums"];
 
 #[test]
-fn every_flipped_bit_is_noticed() {
-    let desk = Desk::new();
-    let options = desk.csv(CSV, "");
-    quietly(&options).unwrap();
+fn every_flipped_bit_is_detected() {
+    let dir = TestDir::new();
+    let options = dir.csv(CSV, "");
+    build_quietly(&options).unwrap();
     for file in FILES {
         let path = options.output.join(file);
         let whole = std::fs::read(&path).unwrap();
-        for place in 0..whole.len() {
-            let mut bent = whole.clone();
-            bent[place] ^= 1 << (place % 8);
-            std::fs::write(&path, &bent).unwrap();
+        for offset in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[offset] ^= 1 << (offset % 8);
+            std::fs::write(&path, &changed).unwrap();
             let error = Bundle::open(&options.output).expect_err(file);
             assert!(
                 matches!(error, OpenError::Checksum { .. } | OpenError::Malformed { .. }),
-                "{file}, byte {place}: {error}"
+                "{file}, byte {offset}: {error}"
             );
         }
         std::fs::write(&path, &whole).unwrap();
@@ -32,17 +32,17 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn every_cut_file_is_noticed() {
-    let desk = Desk::new();
-    let options = desk.csv(CSV, "");
-    quietly(&options).unwrap();
+fn every_truncated_file_is_detected() {
+    let dir = TestDir::new();
+    let options = dir.csv(CSV, "");
+    build_quietly(&options).unwrap();
     for file in FILES {
         let path = options.output.join(file);
         let whole = std::fs::read(&path).unwrap();
         for length in [0, 1, whole.len() / 2, whole.len() - 1] {
             std::fs::write(&path, &whole[..length]).unwrap();
             let error = Bundle::open(&options.output).unwrap_err().to_string();
-            assert!(error.contains(file) || error.contains("checksum"), "{file} cut to {length}: {error}");
+            assert!(error.contains(file) || error.contains("checksum"), "{file} truncated to {length} bytes: {error}");
         }
         let longer = [whole.as_slice(), b"\0"].concat();
         std::fs::write(&path, longer).unwrap();
@@ -53,8 +53,7 @@ fn every_cut_file_is_noticed() {
     }
 }
 
-/// Replaces one file and writes checksums that agree with it: somebody who means it, not a broken
-/// disk.
+/// Replaces one file and updates the checksums: a deliberate change instead of a damaged disk.
 fn forge(bundle: &std::path::Path, file: &str, bytes: &[u8]) {
     std::fs::write(bundle.join(file), bytes).unwrap();
     let line = |name: &str| format!("{}  {name}\n", blake3::hash(&std::fs::read(bundle.join(name)).unwrap()).to_hex());
@@ -63,42 +62,46 @@ fn forge(bundle: &std::path::Path, file: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn right_checksums_do_not_make_wrong_files_right() {
-    let desk = Desk::new();
-    let options = desk.csv(CSV, "");
-    quietly(&options).unwrap();
+fn invalid_files_with_valid_checksums_are_refused() {
+    let dir = TestDir::new();
+    let options = dir.csv(CSV, "");
+    build_quietly(&options).unwrap();
     let read = |file: &str| std::fs::read(options.output.join(file)).unwrap();
     let (manifest, rows) = (read("manifest.json"), read("rows"));
     let error = || Bundle::open(&options.output).unwrap_err().to_string();
 
-    // Behind the header of 64 bytes, the two levels of a row stand in four bytes.
-    let with = |place: usize, byte: u8| {
-        let mut bent = rows.clone();
-        bent[place] = byte;
-        forge(&options.output, "rows", &bent);
+    // After the header of 64 bytes, each row has four bytes: two levels and padding.
+    let with = |offset: usize, byte: u8| {
+        let mut changed = rows.clone();
+        changed[offset] = byte;
+        forge(&options.output, "rows", &changed);
         error()
     };
-    assert!(with(64 + 3 * 4 + 1, 200).contains("row 4, feature \"b\": level 200 is above 2"), "{}", error());
+    assert!(
+        with(64 + 3 * 4 + 1, 200).contains("row 4, feature \"b\": level 200 is above the max level 2"),
+        "{}",
+        error()
+    );
     assert!(with(64 + 3 * 4 + 2, 1).contains("padding"), "{}", error());
     assert!(with(64 + 4 * 4, 1).contains("padding"), "{}", error());
 
-    // Another magic, format, width of levels, number of rows and of features, block, range of a
-    // feature, padding.
+    // The fields of the header: magic value, format, bytes per level, rows, features, block length,
+    // max level of a feature, padding.
     assert!(with(0, b'i').contains("build the bundle again"), "{}", error());
     assert!(with(8, 2).contains("build the bundle again"), "{}", error());
     assert!(with(12, 2).contains("bytes per level"), "{}", error());
     assert!(with(16, 5).contains("contradicts the manifest"), "{}", error());
     assert!(with(24, 1).contains("padding"), "{}", error());
-    assert!(with(28, 32).contains("blocks of 32"), "{}", error());
+    assert!(with(28, 32).contains("block length 32"), "{}", error());
     assert!(with(32, rows[32] + 1).contains("contradicts the manifest"), "{}", error());
     assert!(with(63, 1).contains("padding"), "{}", error());
 
     forge(&options.output, "rows", &rows);
 
     let records = read("records");
-    for place in [0, 8, 16, 20, 31] {
+    for offset in [0, 8, 16, 20, 31] {
         let mut header = records.clone();
-        header[place] ^= 1;
+        header[offset] ^= 1;
         forge(&options.output, "records", &header);
         assert!(error().contains("contradicts the manifest"), "{}", error());
     }
@@ -108,7 +111,7 @@ fn right_checksums_do_not_make_wrong_files_right() {
     assert!(error().contains("bytes instead of"), "{}", error());
     forge(&options.output, "rows", &rows);
 
-    // A manifest that claims more rows than any disk holds must not make anybody allocate them.
+    // A manifest with a huge number of rows must not cause an allocation of that size.
     let text = String::from_utf8(manifest.clone()).unwrap();
     forge(&options.output, "manifest.json", text.replace("\"rows\":4,", "\"rows\":4294967295,").as_bytes());
     assert!(error().contains("bytes instead of"), "{}", error());
@@ -121,7 +124,7 @@ fn right_checksums_do_not_make_wrong_files_right() {
 }
 
 #[test]
-fn other_data_has_another_data_digest_under_the_same_manifest() {
+fn the_data_digest_differs_for_other_rows_with_the_same_manifest() {
     let open = |csv: &str| bundle(csv, "[features.a]\nmin = 0\nmax = 9\n").1;
     let (one, two) = (open("a,b\n1,x\n2,y\n3,z\n"), open("a,b\n2,y\n1,x\n3,z\n"));
     assert_eq!(one.manifest().digest(), two.manifest().digest());

@@ -1,4 +1,4 @@
-//! The sample in `docs/bundles.md` is what it says.
+//! The sample schema file in `docs/bundles.md` is valid and has every key.
 
 mod common;
 
@@ -24,8 +24,8 @@ fn the_sample_schema_builds_the_sample_table() {
 
 #[test]
 fn the_sample_has_every_key() {
-    // Derived Debug lists every field; one that the sample leaves at its default would show as None
-    // or empty.
+    // The derived `Debug` lists every field. A field that the sample does not set is `None` or
+    // empty.
     let settings = SchemaFile::parse(block("toml")).unwrap();
     let lists = [&settings.continuous, &settings.categorical, &settings.immutable, &settings.exclude];
     assert!(lists.iter().all(|list| !list.is_empty()) && settings.target.is_some() && settings.levels.is_some());

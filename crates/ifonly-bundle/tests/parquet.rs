@@ -1,4 +1,4 @@
-//! Parquet gives the same bundle as CSV, and damaged Parquet an error.
+//! A Parquet file gives the same bundle as a CSV file with its rows. A damaged file gives an error.
 
 mod common;
 
@@ -42,9 +42,9 @@ fn write(path: &Path, compression: Compression) {
 
 #[test]
 fn parquet_and_csv_give_the_same_bundle() {
-    let desk = Desk::new();
+    let dir = TestDir::new();
     let schema = "[features.debt]\ndefault = 0.25\n";
-    let key = signing_key(&desk);
+    let key = signing_key(&dir);
     let (_, expected) = bundle(CSV, schema);
     for (name, compression) in [
         ("plain.parquet", Compression::UNCOMPRESSED),
@@ -53,14 +53,14 @@ fn parquet_and_csv_give_the_same_bundle() {
         ("gzip.data", Compression::GZIP(Default::default())),
         ("lz4.parquet", Compression::LZ4_RAW),
     ] {
-        let path = desk.path(name);
+        let path = dir.path(name);
         write(&path, compression);
-        let mut options = desk.options(&path);
-        options.schema = Some(desk.write("schema.toml", schema));
-        options.output = desk.path(&format!("{name}.bundle"));
+        let mut options = dir.options(&path);
+        options.schema = Some(dir.write("schema.toml", schema));
+        options.output = dir.path(&format!("{name}.bundle"));
         options.name = Some("data".into());
         options.signing_key = Some(key.clone());
-        quietly(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        build_quietly(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let bundle = Bundle::open(&options.output).unwrap();
         assert_eq!(bundle.manifest().json(), expected.manifest().json(), "{name}");
         assert_eq!(bundle.data_digest(), expected.data_digest(), "{name}");
@@ -68,11 +68,11 @@ fn parquet_and_csv_give_the_same_bundle() {
 }
 
 #[test]
-fn a_row_of_a_parquet_file_is_a_profile() {
-    let desk = Desk::new();
-    let path = desk.path("people.parquet");
+fn a_row_of_a_parquet_file_can_be_read_as_a_profile() {
+    let dir = TestDir::new();
+    let path = dir.path("people.parquet");
     write(&path, Compression::SNAPPY);
-    let csv = desk.write("people.csv", CSV);
+    let csv = dir.write("people.csv", CSV);
     let row = |path: &Path, row| Input::open(path, &mut |_| {}).unwrap().row(row);
     for number in 1..=4 {
         assert_eq!(row(&path, number).unwrap(), row(&csv, number).unwrap());
@@ -82,9 +82,9 @@ fn a_row_of_a_parquet_file_is_a_profile() {
 }
 
 #[test]
-fn dates_and_timestamps_are_those_of_csv() {
-    let desk = Desk::new();
-    let path = desk.path("times.parquet");
+fn dates_and_timestamps_have_the_texts_of_csv() {
+    let dir = TestDir::new();
+    let path = dir.path("times.parquet");
     let schema = "message times { required int32 day (DATE); required int64 milli (TIMESTAMP(MILLIS, true)); \
                   required int64 micro (TIMESTAMP(MICROS, false)); required int64 nano (TIMESTAMP(NANOS, true)); }";
     let schema = Arc::new(parse_message_type(schema).unwrap());
@@ -110,14 +110,14 @@ fn dates_and_timestamps_are_those_of_csv() {
         let texts: Vec<String> = input().row(row).unwrap().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, [day, &time, &time, &time]);
     }
-    let report = quietly(&desk.options(&path)).unwrap();
+    let report = build_quietly(&dir.options(&path)).unwrap();
     assert_eq!(report.features.len(), 4, "{report}");
 }
 
 #[test]
-fn lists_are_left_out() {
-    let desk = Desk::new();
-    let path = desk.path("lists.parquet");
+fn lists_are_excluded() {
+    let dir = TestDir::new();
+    let path = dir.path("lists.parquet");
     let schema = "message lists { required group tags (LIST) { repeated group list { required int64 element; } } \
                   required int64 a; repeated int64 b; }";
     let schema = Arc::new(parse_message_type(schema).unwrap());
@@ -131,45 +131,45 @@ fn lists_are_left_out() {
     }
     group.close().unwrap();
     writer.close().unwrap();
-    let report = quietly(&desk.options(&path)).unwrap();
-    let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
-    assert_eq!((left_out, report.features.len()), (vec!["tags", "b"], 1));
+    let report = build_quietly(&dir.options(&path)).unwrap();
+    let excluded: Vec<&str> = report.left_out.iter().map(|excluded| excluded.column.as_str()).collect();
+    assert_eq!((excluded, report.features.len()), (vec!["tags", "b"], 1));
 }
 
 #[test]
-fn faults_are_named_by_row_and_column() {
-    let desk = Desk::new();
-    let path = desk.path("people.parquet");
+fn errors_name_the_row_and_the_column() {
+    let dir = TestDir::new();
+    let path = dir.path("people.parquet");
     write(&path, Compression::SNAPPY);
-    let error = quietly(&desk.options(&path)).unwrap_err().to_string();
+    let error = build_quietly(&dir.options(&path)).unwrap_err().to_string();
     assert!(error.contains("people.parquet, row 3, column \"debt\": the value is missing"), "{error}");
 }
 
 #[test]
-fn garbage_is_refused_and_never_a_crash() {
-    let desk = Desk::new();
-    let path = desk.path("people.parquet");
+fn damaged_files_never_crash_a_build() {
+    let dir = TestDir::new();
+    let path = dir.path("people.parquet");
     write(&path, Compression::SNAPPY);
     let whole = std::fs::read(&path).unwrap();
-    let mut options = desk.options(&path);
-    options.schema = Some(desk.write("schema.toml", "[features.debt]\ndefault = 0.25\n"));
+    let mut options = dir.options(&path);
+    options.schema = Some(dir.write("schema.toml", "[features.debt]\ndefault = 0.25\n"));
     options.replace = true;
-    quietly(&options).unwrap();
+    build_quietly(&options).unwrap();
     for garbage in [b"PAR1".to_vec(), b"PAR1PAR1".to_vec(), b"no parquet at all".to_vec(), vec![], vec![0; 100]] {
         std::fs::write(&path, garbage).unwrap();
-        let error = quietly(&options).unwrap_err().to_string();
+        let error = build_quietly(&options).unwrap_err().to_string();
         assert!(error.contains("people.parquet: cannot be read as Parquet"), "{error}");
     }
-    // A bent byte gives another table or an error; the old bundle stays whole either way.
-    // The hook keeps the library's own panics, which become errors, out of the test's output.
+    // A changed byte gives another table or an error; in both cases a complete bundle remains.
+    // The hook keeps panics of the library, which become errors, out of the output of the test.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let mut opened = 0;
-    for place in (0..whole.len()).step_by(7) {
-        let mut bent = whole.clone();
-        bent[place] ^= 0x55;
-        std::fs::write(&path, bent).unwrap();
-        let _ = quietly(&options);
+    for offset in (0..whole.len()).step_by(7) {
+        let mut changed = whole.clone();
+        changed[offset] ^= 0x55;
+        std::fs::write(&path, changed).unwrap();
+        let _ = build_quietly(&options);
         opened += usize::from(Bundle::open(&options.output).is_ok());
     }
     std::panic::set_hook(hook);

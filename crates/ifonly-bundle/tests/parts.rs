@@ -1,5 +1,5 @@
-//! However the data is cut, whoever works on the parts, and in which order: the bundle has the
-//! bytes that one process writes.
+//! A build in parts gives the same bytes as a build in one process, for every division of the data,
+//! any number of workers and any order of the parts.
 
 mod common;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const NAMES: [&str; 8] = ["id", "age", "debt", "job", "paid", "born", "code", "ok"];
 
-/// Rows in which most of what inference asks depends on more than one row.
+/// Rows for which most inferred properties depend on more than one row.
 fn rows(count: u64) -> Vec<[String; 8]> {
     let row = |n: u64| {
         [
@@ -52,12 +52,12 @@ fn write_parquet(path: &Path, rows: &[[String; 8]], groups: &[usize]) {
     let mut start = 0;
     for length in groups {
         let mut group = writer.next_row_group().unwrap();
-        for place in 0..NAMES.len() {
+        for column in 0..NAMES.len() {
             let texts: Vec<ByteArray> =
-                rows[start..start + length].iter().map(|row| ByteArray::from(row[place].as_str())).collect();
-            let mut column = group.next_column().unwrap().unwrap();
-            column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
-            column.close().unwrap();
+                rows[start..start + length].iter().map(|row| ByteArray::from(row[column].as_str())).collect();
+            let mut writer = group.next_column().unwrap().unwrap();
+            writer.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+            writer.close().unwrap();
         }
         group.close().unwrap();
         start += length;
@@ -66,7 +66,7 @@ fn write_parquet(path: &Path, rows: &[[String; 8]], groups: &[usize]) {
     writer.close().unwrap();
 }
 
-/// As what travels between processes arrives.
+/// A value after it was sent to another process.
 fn sent<T: Serialize + DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }
@@ -74,55 +74,56 @@ fn sent<T: Serialize + DeserializeOwned>(value: &T) -> T {
 #[derive(Clone, Copy, PartialEq)]
 enum Signed {
     ByWorkers,
-    AtLast,
+    ByAssemble,
 }
 
-/// Builds in parts of about so many bytes, each step as if by another process, and every part's
-/// second pass twice.
+/// Builds in parts of about this many bytes. Every step runs as if in another process, and the
+/// second pass over every part runs twice.
 fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(BuildReport, usize), BuildError> {
     let watch = &mut |_: BuildProgress| ControlFlow::Continue(());
     let build = Build::new(options.clone(), BuildInputs::default(), watch)?;
-    let parts: Vec<TablePart> = sent(&build.work().parts(bytes));
-    let work: BuildTask = sent(build.work());
-    // The last part first: what was learnt is put together in order, whenever it came.
-    let mut learnt: Vec<TableStats> = vec![];
+    let parts: Vec<TablePart> = sent(&build.task().parts(bytes));
+    let task: BuildTask = sent(build.task());
+    // The last part first: statistics are merged in order, independent of the time of their
+    // arrival.
+    let mut stats: Vec<TableStats> = vec![];
     for part in parts.iter().rev() {
-        learnt.insert(0, sent(&work.collect_stats(part, watch)?));
+        stats.insert(0, sent(&task.collect_stats(part, watch)?));
     }
-    let all = learnt.into_iter().reduce(|mut before, behind| {
-        before.merge(behind);
+    let all = stats.into_iter().reduce(|mut before, next| {
+        before.merge(next);
         before
     });
     let plan: EncodingPlan = sent(&build.plan(&all.expect("there are parts"))?);
-    let workplace = build.scratch_dir()?;
-    let mut tallies: Vec<LevelCounts> = vec![];
+    let scratch = build.scratch_dir()?;
+    let mut counts: Vec<LevelCounts> = vec![];
     for (number, part) in parts.iter().enumerate() {
-        let files = PartFiles::new(workplace.directory(), number);
-        work.encode(&plan, part, &files, watch)?;
-        tallies.push(sent(&work.encode(&plan, part, &files, watch)?));
+        let files = PartFiles::new(scratch.directory(), number);
+        task.encode(&plan, part, &files, watch)?;
+        counts.push(sent(&task.encode(&plan, part, &files, watch)?));
     }
     if by == Signed::ByWorkers {
-        let manifest = build.manifest(&plan, &tallies)?;
-        let key = load_key(&build.lend_key(&workplace)?)?;
-        for (number, tally) in tallies.iter().enumerate() {
-            let files = PartFiles::new(workplace.directory(), number);
-            files.sign(&SigningJob::new(&manifest, &key)?, tally.rows(), watch)?;
+        let manifest = build.manifest(&plan, &counts)?;
+        let key = load_key(&build.write_worker_key(&scratch)?)?;
+        for (number, count) in counts.iter().enumerate() {
+            let files = PartFiles::new(scratch.directory(), number);
+            files.sign(&SigningJob::new(&manifest, &key)?, count.rows(), watch)?;
         }
     }
-    Ok((build.assemble(&plan, &tallies, &workplace, watch)?, parts.len()))
+    Ok((build.assemble(&plan, &counts, &scratch, watch)?, parts.len()))
 }
 
 fn files(bundle: &Path) -> Vec<Vec<u8>> {
     ["manifest.json", "rows", "records", "checksums"].map(|file| std::fs::read(bundle.join(file)).unwrap()).to_vec()
 }
 
-fn options(desk: &Desk, data: Vec<PathBuf>, missing: &str, output: &str) -> BuildOptions {
-    let schema = desk.write("schema.toml", format!("missing = '{missing}'\n"));
+fn options(dir: &TestDir, data: Vec<PathBuf>, missing: &str, output: &str) -> BuildOptions {
+    let schema = dir.write("schema.toml", format!("missing = '{missing}'\n"));
     BuildOptions {
         data,
-        output: desk.path(output),
+        output: dir.path(output),
         name: Some("people".into()),
-        signing_key: Some(desk.path("key")),
+        signing_key: Some(dir.path("key")),
         schema: Some(schema),
         target: Some("ok".into()),
         accept: vec!["yes".into()],
@@ -130,10 +131,10 @@ fn options(desk: &Desk, data: Vec<PathBuf>, missing: &str, output: &str) -> Buil
     }
 }
 
-/// Lengths that are a random cut of `whole`.
-fn cut(whole: usize, seed: &mut u64) -> Vec<usize> {
+/// Random lengths with the sum `total`.
+fn random_lengths(total: usize, seed: &mut u64) -> Vec<usize> {
     let mut lengths = vec![];
-    let mut left = whole;
+    let mut left = total;
     while left > 0 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let length = (1 + (*seed >> 33) as usize % 190).min(left);
@@ -144,90 +145,93 @@ fn cut(whole: usize, seed: &mut u64) -> Vec<usize> {
 }
 
 #[test]
-fn every_cut_gives_the_bytes_of_one_process() {
-    let desk = Desk::new();
-    signing_key(&desk);
+fn every_division_into_parts_gives_the_bytes_of_one_process() {
+    let dir = TestDir::new();
+    signing_key(&dir);
     let rows = rows(700);
     let mut seed = 20_261_117;
     for missing in ["drop", "median"] {
-        let whole = desk.write("whole.csv", csv(&rows));
-        let one = options(&desk, vec![whole], missing, &format!("one {missing}"));
+        let whole = dir.write("whole.csv", csv(&rows));
+        let one = options(&dir, vec![whole], missing, &format!("one {missing}"));
         let report = build(&one, &mut |_| {}).unwrap();
-        let right = files(&one.output);
+        let expected = files(&one.output);
         for round in 0..4 {
             let before = seed;
             let mut data = vec![];
             let mut start = 0;
-            for (number, length) in cut(rows.len(), &mut seed).into_iter().enumerate() {
+            for (number, length) in random_lengths(rows.len(), &mut seed).into_iter().enumerate() {
                 let these = &rows[start..start + length];
-                let path = desk.path(&format!("{round}-{number}"));
+                let path = dir.path(&format!("{round}-{number}"));
                 match number % 2 {
                     0 => std::fs::write(&path, csv(these)).unwrap(),
-                    _ => write_parquet(&path, these, &cut(length, &mut seed)),
+                    _ => write_parquet(&path, these, &random_lengths(length, &mut seed)),
                 }
                 data.push(path);
                 start += length;
             }
-            for (bytes, by) in [(1, Signed::ByWorkers), (4000, Signed::AtLast), (u64::MAX, Signed::ByWorkers)] {
-                let mut these = options(&desk, data.clone(), missing, "parts");
+            for (bytes, by) in [(1, Signed::ByWorkers), (4000, Signed::ByAssemble), (u64::MAX, Signed::ByWorkers)] {
+                let mut these = options(&dir, data.clone(), missing, "parts");
                 these.replace = true;
                 let (found, parts) = in_parts(&these, bytes, by).unwrap();
-                assert!(files(&these.output) == right, "{missing}, {bytes} bytes a part, {parts} parts, seed {before}");
+                assert!(
+                    files(&these.output) == expected,
+                    "{missing}, {bytes} bytes a part, {parts} parts, seed {before}"
+                );
                 assert_eq!(found.to_string(), report.to_string(), "seed {before}");
             }
         }
     }
-    assert!(!desk.names().iter().any(|name| name.starts_with('.')), "{:?}", desk.names());
+    assert!(!dir.names().iter().any(|name| name.starts_with('.')), "{:?}", dir.names());
 }
 
 #[test]
 fn row_groups_are_parts_of_one_file() {
-    let desk = Desk::new();
-    signing_key(&desk);
+    let dir = TestDir::new();
+    signing_key(&dir);
     let rows = rows(300);
-    write_parquet(&desk.path("people.parquet"), &rows, &[100, 1, 99, 64, 36]);
-    let one = options(&desk, vec![desk.path("people.parquet")], "drop", "one");
+    write_parquet(&dir.path("people.parquet"), &rows, &[100, 1, 99, 64, 36]);
+    let one = options(&dir, vec![dir.path("people.parquet")], "drop", "one");
     build(&one, &mut |_| {}).unwrap();
-    let mut several = options(&desk, vec![desk.path("people.parquet")], "drop", "parts");
+    let mut several = options(&dir, vec![dir.path("people.parquet")], "drop", "parts");
     let (_, parts) = in_parts(&several, 1, Signed::ByWorkers).unwrap();
     assert_eq!(parts, 5);
     assert!(files(&one.output) == files(&several.output));
-    // Rows are counted from the start of their file, whoever reads them.
+    // Errors count rows from the start of the file, not of the part.
     let mut bad = rows;
     bad[250][1] = "many".into();
-    write_parquet(&desk.path("people.parquet"), &bad, &[100, 100, 100]);
-    several.output = desk.path("bad");
-    let error = in_parts(&several, 1, Signed::AtLast).unwrap_err().to_string();
+    write_parquet(&dir.path("people.parquet"), &bad, &[100, 100, 100]);
+    several.output = dir.path("bad");
+    let error = in_parts(&several, 1, Signed::ByAssemble).unwrap_err().to_string();
     assert!(error.contains("people.parquet, row 251, column \"age\": \"many\" is not a number"), "{error}");
-    assert!(!desk.path("bad").exists() && !desk.names().iter().any(|name| name.starts_with('.')), "{:?}", desk.names());
+    assert!(!dir.path("bad").exists() && !dir.names().iter().any(|name| name.starts_with('.')), "{:?}", dir.names());
 }
 
 #[test]
 fn a_mask_does_not_leave_its_process() {
-    let desk = Desk::new();
-    let data = desk.write("data.csv", csv(&rows(30)));
-    let mask = ifonly_bundle::AcceptMask { rows: vec![true; 30], definition: "everybody".into() };
+    let dir = TestDir::new();
+    let data = dir.write("data.csv", csv(&rows(30)));
+    let mask = ifonly_bundle::AcceptMask { rows: vec![true; 30], definition: "all rows".into() };
     let inputs = BuildInputs { mask: Some(mask), ..BuildInputs::default() };
-    let mut options = desk.options(&data);
+    let mut options = dir.options(&data);
     options.missing = Some(ifonly_bundle::MissingPolicy::Drop);
     let build = Build::new(options, inputs, &mut |_| ControlFlow::Continue(())).unwrap();
-    // Without it everybody else would accept everybody.
-    assert!(serde_json::to_string(build.work()).is_err());
+    // A worker without the mask would accept every row.
+    assert!(serde_json::to_string(build.task()).is_err());
 }
 
 #[test]
-fn data_that_changes_between_the_passes_is_noticed() {
-    let desk = Desk::new();
-    signing_key(&desk);
-    let data = desk.write("data.csv", csv(&rows(100)));
-    let options = options(&desk, vec![data], "drop", "bundle");
+fn data_that_changes_between_the_passes_is_refused() {
+    let dir = TestDir::new();
+    signing_key(&dir);
+    let data = dir.write("data.csv", csv(&rows(100)));
+    let options = options(&dir, vec![data], "drop", "bundle");
     let watch = &mut |_: BuildProgress| ControlFlow::Continue(());
     let build = Build::new(options, BuildInputs::default(), watch).unwrap();
-    let (work, part): (BuildTask, TablePart) = (sent(build.work()), sent(&build.work().whole()));
-    let plan = build.plan(&work.collect_stats(&part, watch).unwrap()).unwrap();
-    desk.write("data.csv", csv(&rows(99)));
-    let workplace = build.scratch_dir().unwrap();
-    let tally = work.encode(&plan, &part, &PartFiles::new(workplace.directory(), 0), watch).unwrap();
-    let error = build.assemble(&plan, &[tally], &workplace, watch).unwrap_err().to_string();
+    let (task, part): (BuildTask, TablePart) = (sent(build.task()), sent(&build.task().all_rows()));
+    let plan = build.plan(&task.collect_stats(&part, watch).unwrap()).unwrap();
+    dir.write("data.csv", csv(&rows(99)));
+    let scratch = build.scratch_dir().unwrap();
+    let count = task.encode(&plan, &part, &PartFiles::new(scratch.directory(), 0), watch).unwrap();
+    let error = build.assemble(&plan, &[count], &scratch, watch).unwrap_err().to_string();
     assert!(error.contains("changed while it was being read"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! From a CSV to an answer: whole private searches over a built bundle, against brute force over
+//! Complete private searches over a bundle that was built from CSV, compared with brute force over
 //! its rows.
 
 mod common;
@@ -26,72 +26,72 @@ age,income,job,city,ok
 29,2000,nurse,Oslo,1
 ";
 
-/// Offers these schemes.
+/// Builds a bundle that offers these schemes.
 fn build(schema: &str, schemes: &[&str]) -> Bundle {
-    let desk = Desk::new();
-    let mut options = desk.csv(PEOPLE, schema);
+    let dir = TestDir::new();
+    let mut options = dir.csv(PEOPLE, schema);
     (options.target, options.accept) = (Some("ok".into()), vec!["1".into()]);
     options.deployment = DeploymentOptions {
         servers: Some(4),
         schemes: schemes.iter().map(|&name| name.into()).collect(),
         ..DeploymentOptions::default()
     };
-    quietly(&options).unwrap();
+    build_quietly(&options).unwrap();
     Bundle::open(&options.output).unwrap()
 }
 
-/// Asks every scheme of the bundle for somebody's nearest row and checks cost and record.
-fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
+/// Searches the nearest row for one profile with every scheme, and checks cost and record.
+fn search_with_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
     let manifest = bundle.manifest();
     let schema = manifest.schema();
-    let me = |column: &str| match column {
+    let profile = |column: &str| match column {
         "age" => Some(Value::from(31.0)),
         "income" => Some(Value::from("2100")),
         "job" => Some(Value::from("pilot")),
         _ => Some(Value::from("Oslo")),
     };
-    let own = schema.encode(me).unwrap();
+    let own = schema.encode(profile).unwrap();
     let rows = Rows::new(&schema.max_levels(), bundle.rows().levels()).unwrap();
     let key = RootKey::new(manifest.header_context().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
-    let ask = |deployment: &std::sync::Arc<ifonly_core::scheme::instance::SchemeInstance>| {
-        let scheme = deployment.scheme();
-        let servers: Vec<ServerProtocol> = (1..=deployment.servers() as u8)
+    let search = |instance: &std::sync::Arc<ifonly_core::scheme::instance::SchemeInstance>| {
+        let scheme = instance.scheme();
+        let servers: Vec<ServerProtocol> = (1..=instance.servers() as u8)
             .map(|index| {
                 let deployments = manifest.instances().cloned();
                 ServerProtocol::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
             })
             .collect();
         let sealed = servers[0].encode_records(&key, bundle.records());
-        let secret = || Wishes::new(schema).compile(&own, scheme, deployment.params()).unwrap().secret;
-        let search = Search::new(deployment.clone(), secret(), manifest.header_context()).unwrap();
+        let secret = || Wishes::new(schema).compile(&own, scheme, instance.params()).unwrap().secret;
+        let search = Search::new(instance.clone(), secret(), manifest.header_context()).unwrap();
         let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
         let outcome = search.run(&mut random, respond).unwrap();
-        let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, deployment.params(), row));
-        // The dot product looks for the largest value, everything else for the smallest.
+        let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, instance.params(), row));
+        // The scheme `dot` finds the largest value, all others the smallest.
         let best = if scheme.name == "dot" { costs.max() } else { costs.min() }.unwrap();
         let found = &outcome.found[0];
-        if let DecodedCost::Exactly(price) = found.price {
+        if let DecodedCost::Exactly(price) = found.cost {
             assert_eq!(price, best, "{}", scheme.name);
         }
         let levels = Record::decode(schema, &found.record).unwrap().levels(schema).unwrap();
-        confirm(deployment, &secret(), found, &levels).unwrap();
-        assert_eq!(secret().plain_cost(scheme, deployment.params(), &levels), Some(best), "{}", scheme.name);
+        confirm(instance, &secret(), found, &levels).unwrap();
+        assert_eq!(secret().plain_cost(scheme, instance.params(), &levels), Some(best), "{}", scheme.name);
         scheme.name
     };
-    manifest.instances().map(ask).collect()
+    manifest.instances().map(search).collect()
 }
 
 #[test]
-fn every_scheme_of_a_bundle_finds_the_nearest_row_and_its_original() {
+fn every_scheme_finds_the_nearest_row_and_its_record() {
     let all: Vec<&str> = ifonly_core::scheme::ALL.iter().map(|scheme| scheme.name).collect();
-    assert_eq!(ask_every_scheme(&build("one_hot = true\n", &all)), all);
+    assert_eq!(search_with_every_scheme(&build("one_hot = true\n", &all)), all);
 }
 
 #[test]
-fn labels_are_searched_by_the_table_schemes() {
+fn table_schemes_search_nominal_features() {
     assert_eq!(
-        ask_every_scheme(&build("", &["table", "gated-costs", "gated-tables"])),
+        search_with_every_scheme(&build("", &["table", "gated-costs", "gated-tables"])),
         ["table", "gated-costs", "gated-tables"]
     );
 }

@@ -1,5 +1,5 @@
-//! Several files and directories are one table: the bundle is that of one file with all their rows,
-//! and errors name the file and its row.
+//! Several files and directories give the bundle of one file with all their rows. Errors name the
+//! file and the row in it.
 
 mod common;
 
@@ -14,12 +14,12 @@ fn rows(range: std::ops::Range<u64>) -> String {
     range.map(|n| format!("{},{}.5,{},{}\n", 18 + n * 7 % 60, n * 31 % 17, job(n), n % 4)).collect()
 }
 
-fn options(desk: &Desk, data: Vec<PathBuf>, output: &str) -> BuildOptions {
+fn options(dir: &TestDir, data: Vec<PathBuf>, output: &str) -> BuildOptions {
     BuildOptions {
         data,
-        output: desk.path(output),
+        output: dir.path(output),
         name: Some("people".into()),
-        signing_key: Some(desk.path("key")),
+        signing_key: Some(dir.path("key")),
         target: Some("ok".into()),
         accept: vec![">=1".into()],
         ..BuildOptions::default()
@@ -27,83 +27,86 @@ fn options(desk: &Desk, data: Vec<PathBuf>, output: &str) -> BuildOptions {
 }
 
 fn built(options: &BuildOptions) -> (String, [u8; 32]) {
-    quietly(options).unwrap_or_else(|error| panic!("{error}"));
+    build_quietly(options).unwrap_or_else(|error| panic!("{error}"));
     let bundle = Bundle::open(&options.output).unwrap();
     (bundle.manifest().json().to_owned(), bundle.data_digest())
 }
 
 #[test]
-fn files_and_directories_are_one_table_in_the_order_of_their_names() {
-    let desk = Desk::new();
-    signing_key(&desk);
-    let whole = desk.write("whole.csv", format!("{HEAD}{}", rows(0..300)));
-    let right = built(&options(&desk, vec![whole], "whole"));
+fn files_and_directories_are_concatenated_in_the_given_order() {
+    let dir = TestDir::new();
+    signing_key(&dir);
+    let whole = dir.write("whole.csv", format!("{HEAD}{}", rows(0..300)));
+    let expected = built(&options(&dir, vec![whole], "whole"));
 
-    let first = desk.write("z.csv", format!("{HEAD}{}", rows(0..77)));
-    std::fs::create_dir(desk.path("more")).unwrap();
-    // Names decide, not the time of writing; what other programs leave behind is passed over; an
-    // empty table adds nothing.
-    desk.write("more/b.tsv", format!("{HEAD}{}", rows(150..151)).replace(',', "\t"));
-    desk.write("more/a.csv", format!("{HEAD}{}", rows(77..150)).replace('\n', "\r\n"));
-    desk.write("more/aa.csv", HEAD);
-    desk.write("more/_SUCCESS", "");
-    desk.write("more/.a.csv.crc", "x");
-    let last = desk.write("last", format!("{HEAD}{}", rows(151..300)));
-    assert_eq!(built(&options(&desk, vec![first.clone(), desk.path("more"), last.clone()], "several")), right);
-    // Another order is another table.
-    assert_ne!(built(&options(&desk, vec![last, desk.path("more"), first], "other")), right);
+    let first = dir.write("z.csv", format!("{HEAD}{}", rows(0..77)));
+    std::fs::create_dir(dir.path("more")).unwrap();
+    // Files of a directory are sorted by name, not by time. Marker files of other programs are
+    // skipped. An empty table adds no rows.
+    dir.write("more/b.tsv", format!("{HEAD}{}", rows(150..151)).replace(',', "\t"));
+    dir.write("more/a.csv", format!("{HEAD}{}", rows(77..150)).replace('\n', "\r\n"));
+    dir.write("more/aa.csv", HEAD);
+    dir.write("more/_SUCCESS", "");
+    dir.write("more/.a.csv.crc", "x");
+    let last = dir.write("last", format!("{HEAD}{}", rows(151..300)));
+    assert_eq!(built(&options(&dir, vec![first.clone(), dir.path("more"), last.clone()], "several")), expected);
+    // The order of the inputs matters.
+    assert_ne!(built(&options(&dir, vec![last, dir.path("more"), first], "other")), expected);
 }
 
 #[test]
 fn a_table_may_have_more_files_than_a_process_may_open() {
-    let desk = Desk::new();
-    signing_key(&desk);
-    let whole = desk.write("whole.csv", format!("{HEAD}{}", rows(0..600)));
-    let right = built(&options(&desk, vec![whole], "whole"));
-    std::fs::create_dir(desk.path("parts")).unwrap();
+    let dir = TestDir::new();
+    signing_key(&dir);
+    let whole = dir.write("whole.csv", format!("{HEAD}{}", rows(0..600)));
+    let expected = built(&options(&dir, vec![whole], "whole"));
+    std::fs::create_dir(dir.path("parts")).unwrap();
     for part in 0..200 {
-        desk.write(&format!("parts/{part:03}.csv"), format!("{HEAD}{}", rows(3 * part..3 * part + 3)));
+        dir.write(&format!("parts/{part:03}.csv"), format!("{HEAD}{}", rows(3 * part..3 * part + 3)));
     }
-    assert_eq!(built(&options(&desk, vec![desk.path("parts")], "several")), right);
+    assert_eq!(built(&options(&dir, vec![dir.path("parts")], "several")), expected);
 }
 
 #[test]
-fn names_come_from_the_only_input_or_else_from_the_bundle() {
-    let desk = Desk::new();
-    signing_key(&desk);
-    std::fs::create_dir(desk.path("loans")).unwrap();
-    let a = desk.write("loans/a.csv", format!("{HEAD}{}", rows(0..50)));
-    let b = desk.write("loans/b.csv", format!("{HEAD}{}", rows(50..99)));
+fn the_default_name_is_that_of_the_only_input_or_of_the_bundle() {
+    let dir = TestDir::new();
+    signing_key(&dir);
+    std::fs::create_dir(dir.path("loans")).unwrap();
+    let a = dir.write("loans/a.csv", format!("{HEAD}{}", rows(0..50)));
+    let b = dir.write("loans/b.csv", format!("{HEAD}{}", rows(50..99)));
     for (data, output, name) in [
-        (vec![desk.path("loans")], "x.bundle", "loans"),
+        (vec![dir.path("loans")], "x.bundle", "loans"),
         (vec![a.clone()], "y.bundle", "a"),
         (vec![a, b], "z.bundle", "z"),
     ] {
-        let report = quietly(&BuildOptions { name: None, ..options(&desk, data, output) }).unwrap();
+        let report = build_quietly(&BuildOptions { name: None, ..options(&dir, data, output) }).unwrap();
         assert_eq!(report.manifest.fields().dataset.name, name);
     }
 }
 
 #[test]
-fn faults_name_the_file_and_its_row() {
-    let desk = Desk::new();
-    signing_key(&desk);
-    let good = desk.write("good.csv", format!("{HEAD}{}", rows(0..60)));
+fn errors_name_the_file_and_the_row() {
+    let dir = TestDir::new();
+    signing_key(&dir);
+    let good = dir.write("good.csv", format!("{HEAD}{}", rows(0..60)));
     let refused = |name: &str, text: String| {
-        let bad = desk.write(name, text);
-        let options = options(&desk, vec![good.clone(), bad], "bundle");
-        let error = quietly(&options).unwrap_err().to_string();
+        let bad = dir.write(name, text);
+        let options = options(&dir, vec![good.clone(), bad], "bundle");
+        let error = build_quietly(&options).unwrap_err().to_string();
         assert!(!options.output.exists());
-        error.replace(&format!("{}/", desk.path("").display().to_string().trim_end_matches('/')), "")
+        error.replace(&format!("{}/", dir.path("").display().to_string().trim_end_matches('/')), "")
     };
     let error = refused("few.csv", "age,job,ok\n1,x,1\n".into());
-    assert!(error.starts_with("few.csv: its columns are not those of good.csv: it has no column \"debt\""), "{error}");
+    assert!(
+        error.starts_with("few.csv: its columns differ from those of good.csv: it has no column \"debt\""),
+        "{error}"
+    );
     let error = refused("many.csv", "age,debt,job,ok,more\n1,2,x,1,2\n".into());
-    assert!(error.contains("many.csv") && error.contains("it has a column \"more\" too"), "{error}");
+    assert!(error.contains("many.csv") && error.contains("it has an additional column \"more\""), "{error}");
     let error = refused("mixed.csv", "debt,age,job,ok\n1,2,x,1\n".into());
-    assert!(error.contains("mixed.csv") && error.contains("another order"), "{error}");
-    let error = refused("lacking.csv", format!("{HEAD}20,1.5,pilot,1\n21,,pilot,1\n"));
-    assert!(error.starts_with("lacking.csv, line 3, column \"debt\": the value is missing"), "{error}");
+    assert!(error.contains("mixed.csv") && error.contains("a different order"), "{error}");
+    let error = refused("missing.csv", format!("{HEAD}20,1.5,pilot,1\n21,,pilot,1\n"));
+    assert!(error.starts_with("missing.csv, line 3, column \"debt\": the value is missing"), "{error}");
     let error = refused("word.csv", format!("{HEAD}20,1.5,pilot,1\n21,1.5,pilot,sure\n"));
     assert!(error.starts_with("word.csv, line 3, column \"ok\": \"sure\" is not a number"), "{error}");
     let error = refused("ragged.csv", format!("{HEAD}20,1.5\n"));
@@ -111,39 +114,39 @@ fn faults_name_the_file_and_its_row() {
 }
 
 #[test]
-fn what_is_no_table_in_a_directory_is_named() {
-    for (name, words) in [("notes.md", "no table"), ("inner/", "a directory in a directory"), ("", "no tables")] {
-        let desk = Desk::new();
-        signing_key(&desk);
-        std::fs::create_dir(desk.path("data")).unwrap();
-        let path = desk.path("data").join(name);
+fn other_files_in_a_directory_of_tables_are_refused_by_name() {
+    for (name, words) in [("notes.md", "not a table"), ("inner/", "subdirectories"), ("", "no tables")] {
+        let dir = TestDir::new();
+        signing_key(&dir);
+        std::fs::create_dir(dir.path("data")).unwrap();
+        let path = dir.path("data").join(name);
         match name.strip_suffix('/') {
             Some(_) => std::fs::create_dir(path).unwrap(),
             None if name.is_empty() => {}
             None => std::fs::write(path, "x").unwrap(),
         }
-        let error = quietly(&options(&desk, vec![desk.path("data")], "bundle")).unwrap_err().to_string();
+        let error = build_quietly(&options(&dir, vec![dir.path("data")], "bundle")).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(name.trim_end_matches('/')), "{error}");
     }
-    let desk = Desk::new();
-    signing_key(&desk);
-    let twice = options(&desk, vec!["-".into(), "-".into()], "bundle");
-    assert!(quietly(&twice).unwrap_err().to_string().contains("give - once"));
-    assert!(quietly(&options(&desk, vec![], "bundle")).unwrap_err().to_string().contains("no data"));
+    let dir = TestDir::new();
+    signing_key(&dir);
+    let twice = options(&dir, vec!["-".into(), "-".into()], "bundle");
+    assert!(build_quietly(&twice).unwrap_err().to_string().contains("give - only once"));
+    assert!(build_quietly(&options(&dir, vec![], "bundle")).unwrap_err().to_string().contains("no data"));
 }
 
 #[test]
-fn progress_runs_through_all_files() {
-    let desk = Desk::new();
-    signing_key(&desk);
+fn progress_covers_all_files() {
+    let dir = TestDir::new();
+    signing_key(&dir);
     let data: Vec<PathBuf> = (0..3)
-        .map(|part| desk.write(&format!("{part}.csv"), format!("{HEAD}{}", rows(5000 * part..5000 * part + 5000))))
+        .map(|part| dir.write(&format!("{part}.csv"), format!("{HEAD}{}", rows(5000 * part..5000 * part + 5000))))
         .collect();
     let bytes: u64 = data.iter().map(|path| path.metadata().unwrap().len()).sum();
-    let mut seen: Vec<BuildProgress> = vec![];
-    build(&options(&desk, data, "bundle"), &mut |progress| seen.push(progress)).unwrap();
+    let mut reports: Vec<BuildProgress> = vec![];
+    build(&options(&dir, data, "bundle"), &mut |progress| reports.push(progress)).unwrap();
     for stage in [BuildStage::Learning, BuildStage::Encoding] {
-        let of_stage: Vec<&BuildProgress> = seen.iter().filter(|progress| progress.stage == stage).collect();
+        let of_stage: Vec<&BuildProgress> = reports.iter().filter(|progress| progress.stage == stage).collect();
         assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
         assert!(of_stage.iter().all(|progress| progress.total == bytes && progress.done <= bytes));
         assert!(of_stage.last().is_some_and(|last| last.done == bytes));

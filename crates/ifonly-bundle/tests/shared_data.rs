@@ -1,4 +1,4 @@
-//! The two public datasets of the experiments, where they are at hand.
+//! The two public datasets of the experiments. A test is skipped if its dataset is not available.
 
 mod common;
 
@@ -8,12 +8,12 @@ use ifonly_values::schema::FeatureKind;
 use std::collections::HashSet;
 
 #[test]
-fn wine_has_the_rows_that_its_description_says() {
+fn wine_has_the_documented_rows() {
     let Some(data) = shared("wine-white.csv") else { return };
-    let desk = Desk::new();
-    let mut options = desk.options(&data);
+    let dir = TestDir::new();
+    let mut options = dir.options(&data);
     (options.target, options.accept) = (Some("quality".into()), vec![">=5".into()]);
-    let report = quietly(&options).unwrap();
+    let report = build_quietly(&options).unwrap();
     println!("{report}");
     assert_eq!((report.rows_read, report.rows_accepted, report.features.len()), (4898, 4715, 11));
     assert!(report.features.iter().all(|feature| feature.kind == "numeric" && feature.range <= 1000));
@@ -24,12 +24,12 @@ fn wine_has_the_rows_that_its_description_says() {
 }
 
 #[test]
-fn compas_is_inferred_and_one_hot_where_asked() {
+fn compas_is_inferred_and_one_hot_on_request() {
     let Some(data) = shared("compas.csv") else { return };
-    let desk = Desk::new();
-    let mut options = desk.options(&data);
+    let dir = TestDir::new();
+    let mut options = dir.options(&data);
     (options.target, options.accept) = (Some("is_recid".into()), vec!["0".into()]);
-    let report = quietly(&options).unwrap();
+    let report = build_quietly(&options).unwrap();
     println!("{report}");
     assert_eq!((report.rows_read, report.rows_accepted), (6172, 3182));
     let kind = |name: &str| report.features.iter().find(|feature| feature.name == name).unwrap();
@@ -40,10 +40,10 @@ fn compas_is_inferred_and_one_hot_where_asked() {
     check_records(&Bundle::open(&options.output).unwrap());
 
     options.schema =
-        Some(desk.write("schema.toml", "one_hot = true\ncategorical = ['age_cat']\nimmutable = ['race']\n"));
+        Some(dir.write("schema.toml", "one_hot = true\ncategorical = ['age_cat']\nimmutable = ['race']\n"));
     options.replace = true;
-    let report = quietly(&options).unwrap();
-    assert_eq!(report.features.len(), 7 + 1 + 6 + 3 + 1, "two categories stay one feature");
+    let report = build_quietly(&options).unwrap();
+    assert_eq!(report.features.len(), 7 + 1 + 6 + 3 + 1, "a column with two categories is one feature");
     let bundle = Bundle::open(&options.output).unwrap();
     check_records(&bundle);
     let schema = bundle.manifest().schema();

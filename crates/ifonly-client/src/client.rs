@@ -1,11 +1,12 @@
-//! Meeting the servers: who is who, do they all offer the same, and is it what was promised?
+//! Connecting to the servers of a deployment, and searching with a profile and wishes.
 //!
-//! A client asks all servers at once for what they offer: their manifest, and for a while after a
-//! reload the ones before it. It takes the newest that all of them offer. If there is none, nothing
-//! is asked and the error says who says what, however many silent and lying servers the deployment
-//! bears: those numbers stand in the manifest itself, and colluding servers that are the most could
-//! write into it that fewer of them learn nothing. Whoever was promised something can [pin](Pins)
-//! it: a manifest that offers less is refused.
+//! The client fetches the manifests of all servers at once: the current manifest and, within the
+//! grace period after a reload, the previous ones. It uses the newest manifest that all responding
+//! servers serve. If there is none, the client sends no query; the error names the manifest of each
+//! server. No number of tolerated silent or lying servers changes this rule: these numbers are part
+//! of the manifest, so colluding servers in the majority could serve a manifest with a smaller
+//! threshold T. A user who knows what to expect can [pin](Pins) it; a manifest that does not match
+//! a pin is refused.
 
 use crate::answer::Answer;
 use crate::answer::explanation::Explanation;
@@ -23,7 +24,7 @@ use ifonly_values::manifest::{Manifest, OfferedScheme, Operator};
 use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
 
-/// A question that can be asked.
+/// A checked profile and compiled wishes, ready for a search.
 pub(crate) struct PreparedSearch<'a> {
     pub(crate) offered: &'a OfferedScheme,
     pub(crate) profile: Profile,
@@ -31,24 +32,24 @@ pub(crate) struct PreparedSearch<'a> {
     pub(crate) compiled: CompiledWishes,
 }
 
-/// What a person was promised, and below which they do not ask. Nothing is pinned by default.
+/// Values that the user requires of a manifest. Nothing is pinned by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pins {
-    /// So many servers together still learn nothing; the manifest's T must be this or more.
+    /// The smallest accepted threshold T, the number of servers that may collude and learn nothing.
     pub threshold: Option<usize>,
-    /// The manifest's digest, as 64 hexadecimal digits.
+    /// The digest of the manifest, 64 hexadecimal digits.
     pub manifest: Option<String>,
-    /// Whose key signed the records.
+    /// The public key that signs the records.
     pub signer: Option<PublicKey>,
-    /// Who runs the servers, in the order of their numbers: a name, or `NAME=ADDRESS`.
+    /// The operators in the order of their server indices, each as `NAME` or `NAME=ADDRESS`.
     pub operators: Option<Vec<String>>,
 }
 
 impl Pins {
     fn check(&self, manifest: &Manifest) -> Result<(), ClientError> {
-        let refuse = |what, promised: String, offered: String| Err(ClientError::Pinned { what, promised, offered });
-        let offered = manifest.fields().terms.threshold;
+        let refuse = |what, pinned: String, offered: String| Err(ClientError::Pinned { what, pinned, offered });
+        let offered = manifest.fields().params.threshold;
         if let Some(threshold) = self.threshold.filter(|&threshold| offered < threshold) {
             return refuse("threshold", format!("{threshold} or more"), offered.to_string());
         }
@@ -58,7 +59,7 @@ impl Pins {
         }
         let offered = manifest.fields().signer;
         if let Some(signer) = self.signer.filter(|&signer| offered != Some(signer)) {
-            let offered = offered.map_or("records that nobody signed".into(), |signer| signer.to_string());
+            let offered = offered.map_or("unsigned records".into(), |signer| signer.to_string());
             return refuse("signer", signer.to_string(), offered);
         }
         let Some(pinned) = &self.operators else { return Ok(()) };
@@ -78,16 +79,16 @@ impl Pins {
     }
 }
 
-/// What tells manifests apart, sound or not.
+/// The digest of a manifest, or a text if the manifest is invalid.
 fn digest(manifest: &[u8]) -> String {
     let digest = Manifest::from_json(manifest).map(|manifest| hex::encode(manifest.digest()));
-    digest.unwrap_or_else(|_| "none that can be right".into())
+    digest.unwrap_or_else(|_| "an invalid manifest".into())
 }
 
-/// Servers that agree about what they offer, and how to ask them.
+/// A connection to the servers of one deployment, all of which serve the same manifest.
 pub struct Client {
     pub(crate) manifest: Manifest,
-    /// Server n at place n − 1; empty where nobody answered.
+    /// The server with index n is at position n − 1; `None` if it is not connected.
     pub(crate) assigned: Vec<Option<Arc<dyn Transport>>>,
     pub(crate) server_failures: Vec<ServerFailure>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
@@ -100,76 +101,78 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Meets the servers, given in any order.
+    /// Connects to the servers, given in any order, and checks their manifest against the pins.
     pub async fn connect(servers: Vec<Arc<dyn Transport>>, pins: &Pins) -> Result<Client, ClientError> {
-        let greetings = join_all(servers.iter().map(|server| server.greet())).await;
-        let mut present: Vec<(Arc<dyn Transport>, ManifestResponse)> = vec![];
+        let responses = join_all(servers.iter().map(|server| server.fetch_manifest())).await;
+        let mut responding: Vec<(Arc<dyn Transport>, ManifestResponse)> = vec![];
         let mut server_failures = vec![];
-        for (server, greeting) in servers.into_iter().zip(greetings) {
-            match greeting {
-                Ok(greeting) => present.push((server, greeting)),
+        for (server, response) in servers.into_iter().zip(responses) {
+            match response {
+                Ok(response) => responding.push((server, response)),
                 Err(error) => server_failures.push(ServerFailure { server: server.name(), error }),
             }
         }
-        let Some((_, first)) = present.first() else { return Err(ClientError::NobodyThere(server_failures)) };
-        let offered_by_all =
-            |offer: &&Bytes| present.iter().all(|(_, other)| other.offers().any(|other| other == *offer));
-        let Some(offer) = first.offers().find(offered_by_all) else {
-            let said = present.iter().map(|(server, greeting)| (server.name(), digest(&greeting.manifest))).collect();
-            return Err(ClientError::ManifestsDiffer(said));
+        let Some((_, first)) = responding.first() else { return Err(ClientError::NoServerReachable(server_failures)) };
+        let served_by_all =
+            |json: &&Bytes| responding.iter().all(|(_, other)| other.manifests().any(|other| other == *json));
+        let Some(json) = first.manifests().find(served_by_all) else {
+            let digests = responding.iter().map(|(server, response)| (server.name(), digest(&response.manifest)));
+            return Err(ClientError::ManifestsDiffer(digests.collect()));
         };
-        let manifest = Manifest::from_json(offer)?;
+        let manifest = Manifest::from_json(json)?;
         pins.check(&manifest)?;
-        let (assigned, odd) = server_assignment::assign_servers(present, &manifest)?;
-        server_failures.extend(odd);
+        let (assigned, refused) = server_assignment::assign_servers(responding, &manifest)?;
+        server_failures.extend(refused);
         let clock = assigned.iter().flatten().find_map(|server| server.clock());
         Ok(Client { manifest, assigned, server_failures, clock })
     }
 
-    /// What they offer.
+    /// The manifest that all servers serve.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Who could not be met, and why.
+    /// Servers that could not be connected or claimed a wrong index, and why.
     pub fn failures(&self) -> &[ServerFailure] {
         &self.server_failures
     }
 
-    /// How many servers were met.
+    /// The number of connected servers.
     pub fn servers(&self) -> usize {
         self.assigned.iter().flatten().count()
     }
 
-    /// Asks for the nearest rows that fit the wishes. Servers have been met by now, so they must
-    /// not see somebody stop because of a mistake in a profile: a question that cannot be is
-    /// followed by a [decoy](Client::decoy), and then by its error.
+    /// Searches for the nearest rows that satisfy the wishes.
+    ///
+    /// If the profile or a wish is invalid, the client runs a [dummy search](Client::dummy_search)
+    /// and then returns the error. The servers have already been contacted, and a client that
+    /// stops here would reveal that the input is invalid.
     pub async fn ask(&self, values: &ProfileValues, wishes: &WishList) -> Result<Answer, ClientError> {
-        let question = match self.question(values, wishes) {
-            Ok(question) => question,
+        let prepared = match self.prepare(values, wishes) {
+            Ok(prepared) => prepared,
             Err(error) => {
                 self.dummy_search(wishes).await;
-                return Err(self.advised(error, values, wishes));
+                return Err(self.with_alternative(error, values, wishes));
             }
         };
-        let PreparedSearch { offered, ref profile, ref compiled, .. } = question;
+        let PreparedSearch { offered, ref profile, ref compiled, .. } = prepared;
         let report = self.find(offered, compiled.secret.clone(), wishes.top).await;
         if let Err(ClientError::Secret(_)) = report {
-            // Nothing was sent for it, so it is a mistake like any other.
+            // No message was sent yet, so this error needs a dummy search like any other.
             self.dummy_search(wishes).await;
         }
         let SearchReport { outcome, traffic, server_failures } = report?;
         let mut found = vec![];
         for near in &outcome.found {
-            let explanation = Explanation::new(&self.manifest, &question, near)?;
-            // "At most k changes" is a preference that servers cannot filter by; the client does.
+            let explanation = Explanation::new(&self.manifest, &prepared, near)?;
+            // Servers cannot filter by the number of changes, so the client does.
             if compiled.accepts(explanation.decoded) {
                 found.push(explanation);
             }
         }
         Ok(Answer {
             found,
-            asked: wishes.top,
+            requested: wishes.top,
             scheme: offered.scheme().name,
             servers: offered.servers(),
             traffic,
@@ -183,25 +186,25 @@ impl Client {
         })
     }
 
-    /// Whether this question can be, and what the person should know about it. Nothing is sent, so
-    /// a form may check as often as it likes.
+    /// Checks a profile and wishes, and returns notes about how they are interpreted. Sends
+    /// nothing, so a form may call this as often as it likes.
     pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<String>, ClientError> {
-        let question = self.question(values, wishes).map_err(|error| self.advised(error, values, wishes))?;
-        let PreparedSearch { offered, profile, compiled, .. } = question;
-        self.machine(offered, compiled.secret.clone(), wishes.top)?;
+        let prepared = self.prepare(values, wishes).map_err(|error| self.with_alternative(error, values, wishes))?;
+        let PreparedSearch { offered, profile, compiled, .. } = prepared;
+        self.new_search(offered, compiled.secret.clone(), wishes.top)?;
         Ok(self.notes(values, &profile, &compiled.notes))
     }
 
-    /// A search that looks to the servers like any other with this scheme and this number of
-    /// records, and looks for nothing.
+    /// Runs a search without a target. Servers cannot distinguish it from any other search with the
+    /// same scheme and the same number of records.
     pub async fn dummy_search(&self, wishes: &WishList) {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
         let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
-        // Whatever comes of it, the person is told about their mistake.
-        let _ = self.find(offered, pacing::nobody(offered.scheme(), offered.params()), wishes.top).await;
+        // The caller reports its own error, so the result does not matter.
+        let _ = self.find(offered, pacing::dummy_query(offered.scheme(), offered.params()), wishes.top).await;
     }
 
-    fn question(&self, values: &ProfileValues, wishes: &WishList) -> Result<PreparedSearch<'_>, ClientError> {
+    fn prepare(&self, values: &ProfileValues, wishes: &WishList) -> Result<PreparedSearch<'_>, ClientError> {
         let schema = self.manifest.schema();
         let offered = match &wishes.scheme {
             Some(name) => self.manifest.scheme(name).map_err(ClientError::Scheme)?,
@@ -213,21 +216,22 @@ impl Client {
         Ok(PreparedSearch { offered, profile, wishes, compiled })
     }
 
-    /// The error with the name of a scheme that these servers offer, where one could carry the
-    /// wishes. Looking for it takes time, so it comes after everything that servers see.
-    fn advised(&self, error: ClientError, values: &ProfileValues, wishes: &WishList) -> ClientError {
+    /// Adds to an error about an unsupported wish the name of an offered scheme that supports it.
+    /// The search for such a scheme takes time, so it runs after everything that servers see.
+    fn with_alternative(&self, error: ClientError, values: &ProfileValues, wishes: &WishList) -> ClientError {
         let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
-        let named = |offer: &OfferedScheme| WishList { scheme: Some(offer.scheme().name.into()), ..wishes.clone() };
-        let able = self.manifest.schemes().iter().find(|offer| self.question(values, &named(offer)).is_ok());
-        let instead = able.map_or(instead, |offer| offer.scheme().name);
+        let named = |other: &OfferedScheme| WishList { scheme: Some(other.scheme().name.into()), ..wishes.clone() };
+        let able = self.manifest.schemes().iter().find(|other| self.prepare(values, &named(other)).is_ok());
+        let instead = able.map_or(instead, |other| other.scheme().name);
         ClientError::Wish(WishError::NotCarried { scheme, what, instead })
     }
 
-    /// What the person should know beside the answer.
+    /// Notes for the user: ignored and missing values, interpreted wishes, failed servers.
     fn notes(&self, values: &ProfileValues, profile: &Profile, wishes: &[WishNote]) -> Vec<String> {
         let schema = self.manifest.schema();
         let unknown = values.unknown(schema);
-        let ignored = (!unknown.is_empty()).then(|| format!("the database has no {}; ignored", unknown.join(", ")));
+        let ignored = (!unknown.is_empty())
+            .then(|| format!("ignored, because the database has no such column: {}", unknown.join(", ")));
         let missing = profile.missing(schema);
         let wishes = missing.iter().chain(wishes).map(ToString::to_string);
         ignored.into_iter().chain(wishes).chain(self.server_failures.iter().map(ToString::to_string)).collect()

@@ -1,4 +1,4 @@
-//! What can go wrong between a question and its explanation, and whose fault it is.
+//! Errors of the client, their categories, and failures of single servers.
 
 use crate::transport::TransportError;
 use ifonly_algebra::decode::DecodeError;
@@ -9,12 +9,12 @@ use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;
 
-/// A server that gave nothing, and why.
+/// A server that gave no valid response, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFailure {
-    /// What people call it.
+    /// Name of the server, usually its address.
     pub server: String,
-    /// What it was.
+    /// The reason.
     pub error: TransportError,
 }
 
@@ -24,123 +24,135 @@ impl std::fmt::Display for ServerFailure {
     }
 }
 
-/// Why there is no explanation.
+/// Why a connection or a search failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// An address that is none.
-    #[error("{url:?} is not a server's address: {reason}")]
+    /// Not a valid address of a server.
+    #[error("{url:?} is not a valid server address: {reason}")]
     Url {
-        /// As given.
+        /// The address as given.
         url: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Certificates that cannot be used.
-    #[error("certificates: {0}")]
+    /// The certificates of the certificate authorities cannot be used.
+    #[error("could not use the CA certificates: {0}")]
     Certificates(String),
-    /// No server, or none that speaks.
-    #[error("no server can be reached: {}", list(.0))]
-    NobodyThere(Vec<ServerFailure>),
-    /// Two servers with one number would see two shares of one person.
-    #[error("{first} and {second} both say that they are server {index}; each operator must have a number of its own")]
+    /// No server sent a manifest.
+    #[error("could not reach any server: {}", failures_or(.0, "no address was given"))]
+    NoServerReachable(Vec<ServerFailure>),
+    /// Two servers claim the same index. If both received queries, one operator could get two
+    /// shares of one profile.
+    #[error(
+        "{first} and {second} both claim to be server {index}, but every server needs its own index. No query was sent. Check that the addresses belong to different operators"
+    )]
     SameIndex {
-        /// The number.
+        /// The index.
         index: u8,
-        /// One address.
+        /// Name of the first server.
         first: String,
-        /// The other.
+        /// Name of the second server.
         second: String,
     },
-    /// A server at another address than the manifest lists for its number.
+    /// A server has another address than the manifest lists for its index.
     #[error(
-        "{address} says it is server {index}, but the manifest lists that one at {listed}; ask there, or have the bundle built with its address"
+        "{address} claims to be server {index}, but the manifest lists the address {listed} for server {index}. No query was sent. Use the listed address, or ask the institution to correct the manifest"
     )]
     OtherAddress {
-        /// The number.
+        /// The index.
         index: u8,
-        /// Where it was met.
+        /// The address of the server.
         address: String,
-        /// What the manifest says.
+        /// The address in the manifest.
         listed: String,
     },
-    /// The servers do not offer the same.
+    /// There is no manifest that all servers serve.
     #[error(
-        "the servers offer different manifests, so nothing was asked: {}; their operators must serve the same bundle (if one has just been reloaded, ask again in a moment)",
-        said(.0)
+        "the servers serve different manifests: {}. No query was sent. If a server was just reloaded, retry shortly; otherwise ask the operators to load the same bundle",
+        manifests(.0)
     )]
     ManifestsDiffer(
-        /// Each server's address and the digest of what it offers.
+        /// The name of each server and the digest of its manifest.
         Vec<(String, String)>,
     ),
-    /// A promise that the manifest does not keep.
-    #[error("the servers offer another {what} than was promised: {offered} instead of {promised}; nothing was asked")]
+    /// The manifest does not match a pin.
+    #[error(
+        "the manifest does not match the pinned {what}: expected {pinned}, got {offered}. No query was sent. Ask the institution which value is right"
+    )]
     Pinned {
-        /// Which.
+        /// The pin that does not match.
         what: &'static str,
-        /// What the person pinned.
-        promised: String,
-        /// What the manifest says.
+        /// The value that the user pinned.
+        pinned: String,
+        /// The value in the manifest.
         offered: String,
     },
-    /// The manifest is refused.
+    /// The manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// More records than the manifest allows, or none.
-    #[error("between 1 and {limit} records can be fetched, not {asked}")]
+    /// The number of records is 0 or above the limit of the manifest.
+    #[error("{requested} records were requested, but between 1 and {limit} records can be fetched in one search")]
     Top {
-        /// As asked.
-        asked: usize,
-        /// The manifest's limit.
+        /// The requested number.
+        requested: usize,
+        /// The limit.
         limit: usize,
     },
-    /// A manifest may claim more rows than this machine should make room for.
-    #[error("one search of this database would take {bytes} bytes of traffic; a client takes part up to {limit}")]
+    /// A search would exceed the client's limit on traffic. The manifest decides how many rows
+    /// there are, so the client protects its own memory.
+    #[error(
+        "one search of this database would need {bytes} bytes of traffic, but this client's limit is {limit} bytes. Request fewer records, or use another scheme"
+    )]
     TooLarge {
-        /// Up and down, all servers.
+        /// Bytes to and from all servers.
         bytes: u128,
-        /// The most.
+        /// The limit.
         limit: u128,
     },
-    /// Fewer servers than the scheme needs.
-    #[error("scheme {scheme} needs servers 1 to {need}; missing: {}{}", numbers(.missing), because(.server_failures))]
+    /// Fewer servers are connected than the scheme needs.
+    #[error(
+        "not enough servers for scheme {scheme}, which uses servers 1 to {need}: there is no connection to {}{}",
+        servers(.missing),
+        failures_or_advice(.missing, .server_failures)
+    )]
     TooFewServers {
         /// The scheme.
         scheme: &'static str,
-        /// N.
+        /// The number of servers that the scheme uses.
         need: usize,
-        /// Who is missing, counted from 1.
+        /// Indices of the missing servers, from 1.
         missing: Vec<usize>,
-        /// What happened to those that were named.
+        /// Why servers failed whose addresses were given.
         server_failures: Vec<ServerFailure>,
     },
-    /// A scheme that the manifest does not offer.
+    /// The manifest does not offer the scheme.
     #[error(transparent)]
     Scheme(ManifestError),
-    /// Columns without a value.
+    /// Columns without a value and without a default.
     #[error("the profile has no value for {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// The wishes cannot be; nothing was sent.
+    /// A wish is invalid. No query was sent.
     #[error(transparent)]
     Wish(#[from] WishError),
     /// The profile does not fit the schema.
     #[error(transparent)]
     Profile(#[from] SchemaError),
-    /// The scheme cannot carry what the person wants; nothing was sent.
+    /// The scheme does not support this query. No query was sent.
     #[error("{0}")]
     Secret(#[from] SecretQueryError),
     /// The search failed.
-    #[error("{fault}{}", because(.server_failures))]
+    #[error("{error}{}", in_parentheses(.server_failures))]
     Search {
-        /// What the protocol says.
-        fault: SearchError,
-        /// What happened on the way.
+        /// The error of the protocol.
+        error: SearchError,
+        /// The servers that failed during the search.
         server_failures: Vec<ServerFailure>,
     },
 }
 
 impl ClientError {
-    /// Whose fault it is.
+    /// The category: input, servers or integrity.
     pub fn category(&self) -> ErrorCategory {
         match self {
             ClientError::Url { .. }
@@ -152,20 +164,20 @@ impl ClientError {
             | ClientError::Wish(_)
             | ClientError::Profile(_)
             | ClientError::Secret(_) => ErrorCategory::Input,
-            ClientError::NobodyThere(_)
+            ClientError::NoServerReachable(_)
             | ClientError::TooFewServers { .. }
             | ClientError::Search {
-                fault: SearchError::Decode(DecodeError::TooFewAnswers { .. }) | SearchError::Missing { .. },
+                error: SearchError::Decode(DecodeError::TooFewAnswers { .. }) | SearchError::Missing { .. },
                 ..
             } => ErrorCategory::Servers,
             _ => ErrorCategory::Integrity,
         }
     }
 
-    /// Servers that gave nothing, and why, where that is part of it.
+    /// The failures of single servers that are part of this error.
     pub fn failures(&self) -> &[ServerFailure] {
         match self {
-            ClientError::NobodyThere(server_failures)
+            ClientError::NoServerReachable(server_failures)
             | ClientError::TooFewServers { server_failures, .. }
             | ClientError::Search { server_failures, .. } => server_failures,
             _ => &[],
@@ -177,14 +189,60 @@ fn list(server_failures: &[ServerFailure]) -> String {
     server_failures.iter().map(ServerFailure::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn because(server_failures: &[ServerFailure]) -> String {
+fn failures_or(server_failures: &[ServerFailure], otherwise: &str) -> String {
+    if server_failures.is_empty() { otherwise.into() } else { list(server_failures) }
+}
+
+fn in_parentheses(server_failures: &[ServerFailure]) -> String {
     if server_failures.is_empty() { String::new() } else { format!(" ({})", list(server_failures)) }
 }
 
-fn numbers(servers: &[usize]) -> String {
-    servers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+/// A server that did not fail and is not connected was not given.
+fn failures_or_advice(missing: &[usize], server_failures: &[ServerFailure]) -> String {
+    match (server_failures, missing) {
+        ([], [_]) => ". Add its address".into(),
+        ([], _) => ". Add their addresses".into(),
+        _ => in_parentheses(server_failures),
+    }
 }
 
-fn said(manifests: &[(String, String)]) -> String {
-    manifests.iter().map(|(server, digest)| format!("{server} offers {digest}")).collect::<Vec<_>>().join(", ")
+/// "server 2", "servers 2 and 3", "servers 2, 3 and 4".
+fn servers(indices: &[usize]) -> String {
+    match indices {
+        [] => "any server".into(),
+        [one] => format!("server {one}"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(usize::to_string).collect();
+            format!("servers {} and {last}", first.join(", "))
+        }
+    }
+}
+
+fn manifests(digests: &[(String, String)]) -> String {
+    digests.iter().map(|(server, digest)| format!("{server} serves {digest}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_servers_are_named_with_the_reason_or_the_next_step() {
+        let error = |missing: &[usize], server_failures| {
+            ClientError::TooFewServers { scheme: "gated", need: 3, missing: missing.into(), server_failures }
+                .to_string()
+        };
+        let start = "not enough servers for scheme gated, which uses servers 1 to 3: there is no connection to";
+        assert_eq!(error(&[2], vec![]), format!("{start} server 2. Add its address"));
+        assert_eq!(error(&[2, 3], vec![]), format!("{start} servers 2 and 3. Add their addresses"));
+        let failure = ServerFailure { server: "https://b.example".into(), error: TransportError::ConnectionRefused };
+        assert_eq!(
+            error(&[2], vec![failure]),
+            format!("{start} server 2 (https://b.example cannot be reached: connection refused)")
+        );
+        assert_eq!(
+            ClientError::NoServerReachable(vec![]).to_string(),
+            "could not reach any server: no address was given"
+        );
+    }
 }

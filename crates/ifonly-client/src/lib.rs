@@ -1,12 +1,13 @@
-//! Asking: connects to the servers, runs a search over them, and explains what was found.
+//! The client: connects to all servers, runs a search, and explains the records that were found.
 //!
-//! [`Client::connect`] meets the servers and compares what they offer; [`Client::ask`] takes a
-//! person's [`Values`] and [`WishList`] and gives an [`Answer`]. What goes over the network depends
-//! on the manifest, the scheme and the number of records wanted, and on nothing else: every phase
-//! and every fetch runs, retries follow a fixed policy, and faults are reported at the end.
+//! [`Client::connect`] fetches the manifests of the servers and compares them. [`Client::ask`]
+//! takes a [profile](ProfileValues) and a [`WishList`] and returns an [`Answer`]. The number, order
+//! and sizes of requests depend only on the manifest, the scheme and the number of requested
+//! records: every phase and every record fetch runs, retries follow a fixed policy, and errors are
+//! reported at the end.
 //!
-//! Only [`http`] needs a runtime, sockets or a clock, and it can be left out (feature `http`).
-//! Everything else runs wherever somebody implements [`Transport`].
+//! Only `transport::http` needs a runtime, sockets and a clock; the feature `http` enables it. The
+//! rest of the crate works with any implementation of [`Transport`].
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -22,7 +23,7 @@ pub use client::{Client, Pins};
 pub use error::{ClientError, ServerFailure};
 pub use ifonly_core::http_api::Route;
 pub use query::profile::{Profile, ProfileValues};
-pub use query::template::{takes, template};
+pub use query::template::{describe_values, template};
 pub use query::wish_list::WishList;
 pub use search::pacing::Clock;
 pub use search::run::{SearchReport, Traffic};

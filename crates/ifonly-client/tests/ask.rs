@@ -1,5 +1,4 @@
-//! Asking as people do: values and wishes in, explanations out; pins, notes, and randomness that is
-//! nobody's choice.
+//! Searches with profiles and wishes: explanations, notes, pins, dummy searches, and randomness.
 
 mod support;
 
@@ -11,13 +10,13 @@ use ifonly_client::{
 use ifonly_core::transcript::Message;
 use ifonly_values::schema::Value;
 use std::sync::{Arc, Mutex};
-use support::World;
+use support::TestDatabase;
 
 #[tokio::test]
-async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so() {
-    let world = World::new(60, 2, 21, |contents| contents.terms.top_limit = 3);
-    let client = world.connect().await;
-    let mut values = world.values(&[3, 2, 4, 1]);
+async fn the_answer_and_its_json_contain_the_nearest_row_that_satisfies_the_wishes() {
+    let database = TestDatabase::new(60, 2, 21, |fields| fields.params.top_limit = 3);
+    let client = database.connect().await;
+    let mut values = database.values(&[3, 2, 4, 1]);
     values.set("income", Value::Number(1e9));
     values.set("shoe size", "44");
     let wishes = WishList {
@@ -28,14 +27,14 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
         ..WishList::default()
     };
     let answer = client.ask(&values, &wishes).await.unwrap();
-    // Income is clamped to its highest level, 9. Debts of level 3 reach up to 3.5, so they are
-    // across the limit.
+    // Income is clamped to its highest level, 9. Level 3 of debt contains values up to 3.5, so it
+    // crosses the limit.
     let cost = |row: &Vec<u16>| {
-        let fits = row[2] == 4 && row[1] < 3;
-        let share = |k: usize, x: f64, spread: f64| ((f64::from(row[k]) - x) / spread).powi(2);
-        fits.then(|| share(0, 9.0, 9.0) + share(1, 2.0, 6.0) + share(3, 1.0, 2.0))
+        let matches = row[2] == 4 && row[1] < 3;
+        let part = |k: usize, x: f64, range: f64| ((f64::from(row[k]) - x) / range).powi(2);
+        matches.then(|| part(0, 9.0, 9.0) + part(1, 2.0, 6.0) + part(3, 1.0, 2.0))
     };
-    let mut costs: Vec<f64> = world.levels.iter().filter_map(cost).collect();
+    let mut costs: Vec<f64> = database.levels.iter().filter_map(cost).collect();
     costs.sort_by(f64::total_cmp);
     assert_eq!(answer.matching_rows, Some(costs.len()));
     for (found, right) in answer.found.iter().zip(&costs) {
@@ -45,7 +44,7 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
     }
     assert_eq!(answer.found.len(), 2);
     assert!(
-        answer.notes.iter().any(|note| note.contains("debt up to 3: level 2.5 to 3.5 lies across")),
+        answer.notes.iter().any(|note| note.contains("debt up to 3: level 2.5 to 3.5 is only partly within")),
         "{:?}",
         answer.notes
     );
@@ -59,20 +58,22 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
     assert_eq!(document["nearest"].as_array().unwrap().len(), 2);
     assert_eq!(document["bytes_down"], answer.traffic.down);
     assert_eq!(document["dataset"]["name"], "test");
-    let nobody = WishList { immutable: ["income", "debt", "housing", "grade"].map(String::from).into(), ..wishes };
-    let absent = (0..10).find(|&income| !world.levels.contains(&vec![income, 2, 0, 2])).unwrap();
-    let alone = world.values(&[absent.into(), 2, 0, 2]);
-    let document = serde_json::to_value(client.ask(&alone, &nobody).await.unwrap()).unwrap();
+    let no_match = WishList { immutable: ["income", "debt", "housing", "grade"].map(String::from).into(), ..wishes };
+    let absent = (0..10).find(|&income| !database.levels.contains(&vec![income, 2, 0, 2])).unwrap();
+    let values = database.values(&[absent.into(), 2, 0, 2]);
+    let document = serde_json::to_value(client.ask(&values, &no_match).await.unwrap()).unwrap();
     assert_eq!((&document["found"], &document["cost"]), (&false.into(), &serde_json::Value::Null));
 }
 
 #[tokio::test]
-async fn changes_are_differences_of_values_and_spelling_is_none() {
-    let world = World::new(40, 2, 15, |_| {});
-    let client = world.connect().await;
-    let row = world.levels.iter().position(|row| row[0] == 4 && row[3] != 1).unwrap();
-    let mut values: ProfileValues =
-        ["income", "debt", "housing", "grade"].into_iter().zip(world.texts[row].iter().map(String::as_str)).collect();
+async fn another_notation_of_the_same_value_is_not_a_change() {
+    let database = TestDatabase::new(40, 2, 15, |_| {});
+    let client = database.connect().await;
+    let row = database.levels.iter().position(|row| row[0] == 4 && row[3] != 1).unwrap();
+    let mut values: ProfileValues = ["income", "debt", "housing", "grade"]
+        .into_iter()
+        .zip(database.texts[row].iter().map(String::as_str))
+        .collect();
     values.set("income", "4e1");
     values.set("grade", "middle");
     let wishes = WishList { features_to_vary: vec!["grade".into()], ..WishList::default() };
@@ -82,68 +83,68 @@ async fn changes_are_differences_of_values_and_spelling_is_none() {
 }
 
 #[tokio::test]
-async fn a_mistake_looks_to_servers_like_any_other_question() {
-    // A cost limit below what squared levels would take: a decoy must fit under it too.
-    let world = World::new(10, 2, 22, |contents| contents.terms.cost_limit = 5);
+async fn an_invalid_input_looks_to_servers_like_any_other_search() {
+    // The cost limit is below the largest squared difference; the dummy query must respect it.
+    let database = TestDatabase::new(10, 2, 22, |fields| fields.params.cost_limit = 5);
     let log = Arc::new(Mutex::new(vec![]));
-    let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
-    let fine = world.values(&[3, 2, 4, 1]);
+    let client = Client::connect(recording(&database, &log), &Pins::default()).await.unwrap();
+    let valid = database.values(&[3, 2, 4, 1]);
     let list = |change: &dyn Fn(&mut WishList)| {
         let mut list = WishList::default();
         change(&mut list);
         list
     };
-    client.ask(&fine, &WishList::default()).await.unwrap();
-    let shape =
+    client.ask(&valid, &WishList::default()).await.unwrap();
+    let lengths =
         |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
-    let usual = shape(&log);
-    let lacking: ProfileValues = [("income", "40")].into_iter().collect();
-    let error = client.ask(&lacking, &WishList::default()).await.unwrap_err();
+    let usual = lengths(&log);
+    let incomplete: ProfileValues = [("income", "40")].into_iter().collect();
+    let error = client.ask(&incomplete, &WishList::default()).await.unwrap_err();
     assert_eq!(error, ClientError::Missing(["debt", "housing", "grade"].map(String::from).into()));
-    assert_eq!(shape(&log), usual);
-    let error = client.ask(&fine, &list(&|list| list.immutable.push("hight".into()))).await.unwrap_err();
+    assert_eq!(lengths(&log), usual);
+    let error = client.ask(&valid, &list(&|list| list.immutable.push("hight".into()))).await.unwrap_err();
     assert!(matches!(error, ClientError::Wish(_)), "{error}");
-    assert_eq!(shape(&log), usual);
-    let error = client.ask(&fine, &list(&|list| list.scheme = Some("gatet".into()))).await.unwrap_err();
+    assert_eq!(lengths(&log), usual);
+    let error = client.ask(&valid, &list(&|list| list.scheme = Some("gatet".into()))).await.unwrap_err();
     assert!(matches!(error, ClientError::Scheme(_)), "{error}");
-    assert_eq!(shape(&log), usual);
-    // How many records are wanted is public, so stopping here tells nothing about the person.
-    let error = client.ask(&fine, &list(&|list| list.top = 0)).await.unwrap_err();
+    assert_eq!(lengths(&log), usual);
+    // The number of records is public, so stopping here reveals nothing about the profile.
+    let error = client.ask(&valid, &list(&|list| list.top = 0)).await.unwrap_err();
     assert!(matches!(error, ClientError::Top { .. }), "{error}");
     assert!(log.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn wishes_beyond_the_schemes_limits_look_like_any_other_question_too() {
-    let world = World::new(10, 4, 24, |contents| contents.terms.immutable_limit = 1);
+async fn wishes_beyond_the_limits_of_the_scheme_look_like_any_other_search() {
+    let database = TestDatabase::new(10, 4, 24, |fields| fields.params.immutable_limit = 1);
     let log = Arc::new(Mutex::new(vec![]));
-    let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
+    let client = Client::connect(recording(&database, &log), &Pins::default()).await.unwrap();
     let scheme = Some("single-phase".to_owned());
     let immutable = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let values = world.values(&[3, 2, 4, 1]);
+    let values = database.values(&[3, 2, 4, 1]);
     client.ask(&values, &WishList { scheme: scheme.clone(), ..WishList::default() }).await.unwrap();
-    let shape =
+    let lengths =
         |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
-    let usual = shape(&log);
+    let usual = lengths(&log);
     let list = WishList { scheme, immutable: immutable(&["income", "debt"]), ..WishList::default() };
     let error = client.ask(&values, &list).await.unwrap_err();
     assert!(matches!(error, ClientError::Secret(_)), "{error}");
     assert!(!usual.is_empty());
-    assert_eq!(shape(&log), usual);
+    assert_eq!(lengths(&log), usual);
 }
 
 #[tokio::test]
-async fn less_than_was_promised_is_refused() {
-    let world = World::new(10, 3, 23, |contents| contents.terms.threshold = 2);
+async fn a_manifest_that_does_not_match_a_pin_is_refused() {
+    let database = TestDatabase::new(10, 3, 23, |fields| fields.params.threshold = 2);
     let connect = |pins: Pins| {
-        let servers = world.servers();
+        let servers = database.servers();
         async move { Client::connect(servers, &pins).await.map(|_| ()) }
     };
-    let digest: String = world.manifest.digest().iter().map(|byte| format!("{byte:02X}")).collect();
-    let names: Vec<String> = world.manifest.operators().iter().map(|operator| operator.name.clone()).collect();
-    let kept =
+    let digest: String = database.manifest.digest().iter().map(|byte| format!("{byte:02X}")).collect();
+    let names: Vec<String> = database.manifest.operators().iter().map(|operator| operator.name.clone()).collect();
+    let matching =
         Pins { threshold: Some(2), manifest: Some(digest.clone()), operators: Some(names.clone()), ..Pins::default() };
-    connect(kept).await.unwrap();
+    connect(matching).await.unwrap();
     connect(Pins { threshold: Some(1), ..Pins::default() }).await.unwrap();
     let refused = [
         Pins { threshold: Some(3), ..Pins::default() },
@@ -159,20 +160,21 @@ async fn less_than_was_promised_is_refused() {
 }
 
 #[tokio::test]
-async fn two_colluders_cannot_outvote_the_third_server_about_the_manifest() {
-    let promised = World::new(10, 3, 24, |contents| contents.terms.threshold = 2);
-    // With T = 1 two shares are the person; S = 1 would bear the loss of the honest third.
-    let colluding = World::new(10, 3, 24, |contents| contents.terms.silent = 1);
+async fn two_colluding_servers_cannot_outvote_the_third_about_the_manifest() {
+    let honest = TestDatabase::new(10, 3, 24, |fields| fields.params.threshold = 2);
+    // With T = 1, two servers can combine their shares; S = 1 tolerates the loss of the third.
+    let colluding = TestDatabase::new(10, 3, 24, |fields| fields.params.silent = 1);
     let servers: Vec<Arc<dyn Transport>> =
-        vec![Arc::new(colluding.server(1)), Arc::new(colluding.server(2)), Arc::new(promised.server(3))];
+        vec![Arc::new(colluding.server(1)), Arc::new(colluding.server(2)), Arc::new(honest.server(3))];
     let log = Log::default();
-    let kept = servers.into_iter().map(|server| Arc::new(Keeper(server, log.clone())) as Arc<dyn Transport>).collect();
-    let error = Client::connect(kept, &Pins::default()).await.unwrap_err().to_string();
-    for name in ["server 1 offers", "server 2 offers", "server 3 offers", "nothing was asked"] {
-        assert!(error.contains(name), "{error}");
+    let recording =
+        servers.into_iter().map(|server| Arc::new(Recording(server, log.clone())) as Arc<dyn Transport>).collect();
+    let error = Client::connect(recording, &Pins::default()).await.unwrap_err().to_string();
+    for part in ["server 1 serves", "server 2 serves", "server 3 serves", "No query was sent"] {
+        assert!(error.contains(part), "{error}");
     }
     assert!(log.lock().unwrap().is_empty());
-    // Where all three collude about it, what was promised is what the person pins.
+    // If all three servers collude about the manifest, only a pin helps.
     let pins = Pins { threshold: Some(2), ..Pins::default() };
     let error = Client::connect(colluding.servers(), &pins).await.unwrap_err();
     assert!(matches!(error, ClientError::Pinned { .. }), "{error}");
@@ -180,45 +182,49 @@ async fn two_colluders_cannot_outvote_the_third_server_about_the_manifest() {
 
 type Log = Arc<Mutex<Vec<Bytes>>>;
 
-/// Keeps every message.
-struct Keeper(Arc<dyn Transport>, Log);
+/// Records every message.
+struct Recording(Arc<dyn Transport>, Log);
 
-fn kept(world: &World, log: &Log) -> Vec<Arc<dyn Transport>> {
-    world.servers().into_iter().map(|server| Arc::new(Keeper(server, log.clone())) as Arc<dyn Transport>).collect()
+fn recording(database: &TestDatabase, log: &Log) -> Vec<Arc<dyn Transport>> {
+    database
+        .servers()
+        .into_iter()
+        .map(|server| Arc::new(Recording(server, log.clone())) as Arc<dyn Transport>)
+        .collect()
 }
 
-impl Exchange for Keeper {
+impl Exchange for Recording {
     fn name(&self) -> String {
         self.0.name()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        self.0.greet()
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        self.0.fetch_manifest()
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
-        self.1.lock().unwrap().push(call.message.clone());
-        self.0.send(call, response)
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+        self.1.lock().unwrap().push(request.message.clone());
+        self.0.send(request, response)
     }
 }
 
 #[tokio::test]
-async fn no_two_questions_share_a_draw_though_the_same_person_asks_the_same() {
-    let world = World::new(200, 2, 24, |_| {});
-    let values = world.values(&[3, 2, 4, 1]);
+async fn two_searches_with_the_same_profile_share_no_randomness() {
+    let database = TestDatabase::new(200, 2, 24, |_| {});
+    let values = database.values(&[3, 2, 4, 1]);
     let mut runs: Vec<Vec<Message>> = vec![];
     for _ in 0..2 {
         let log = Log::default();
-        let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
+        let client = Client::connect(recording(&database, &log), &Pins::default()).await.unwrap();
         client.ask(&values, &WishList::default()).await.unwrap();
         let mut messages: Vec<Message> =
             log.lock().unwrap().iter().map(|bytes| Message::decode(bytes).unwrap()).collect();
-        messages.sort_by_key(|message| (message.header.stage.route() == Route::Record, message.server));
+        messages.sort_by_key(|message| (message.header.kind.route() == Route::Record, message.server));
         runs.push(messages);
     }
     assert_eq!((runs[0].len(), runs[1].len()), (4, 4), "a phase and a record, two servers");
     for (one, other) in runs[0].iter().zip(&runs[1]) {
-        assert_eq!((one.server, one.header.stage), (other.server, other.header.stage));
+        assert_eq!((one.server, one.header.kind), (other.server, other.header.kind));
         assert_ne!(one.payload, other.payload);
         assert_ne!(one.blinding, other.blinding);
         assert_ne!(one.tau(), other.tau());

@@ -1,5 +1,4 @@
-//! A server that lies as well as it can shows a person somebody who does not exist, unless records
-//! are signed.
+//! A lying server can forge a record that no row has, unless records are signed.
 
 mod support;
 
@@ -13,24 +12,25 @@ use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::MessageKind;
 use ifonly_values::manifest::ManifestFields;
 use std::sync::{Arc, Mutex};
-use support::{Recorder, Seen, World, signing_key};
+use support::{ObservedRequest, Recorder, TestDatabase, signing_key};
 
-/// Server 1 with all that an operator has: data, order and root key. It hides every row but one, so
-/// it knows which one is fetched, and adds to its answer what turns that record into another.
+/// A lying server 1 with everything that an operator has: data, row order and root key. It hides
+/// all rows but one, so it knows which record the client fetches. It adds the difference between
+/// that record and a forged one to its answer.
 struct Forger {
     inner: Arc<dyn Transport>,
-    world: World,
+    database: TestDatabase,
     row: usize,
     difference: Vec<u8>,
 }
 
 impl Forger {
-    /// A forged record of `row`, signed with whatever key the forger has. The rows are in stored
-    /// order; with the root key, the forger would know any other.
-    fn new(world: &World, row: usize, forged: &[String], key: &SigningKey) -> Forger {
-        let manifest = &world.manifest;
-        let mut hasher = blake3::Hasher::new_keyed(&world.key);
-        hasher.update(b"ifonly bundle v1").update(&world.bundle().data_digest());
+    /// Forges the record of `row` and signs it with `key`. The rows are in stored order here; an
+    /// operator can compute any other order from the root key.
+    fn new(database: &TestDatabase, row: usize, forged: &[String], key: &SigningKey) -> Forger {
+        let manifest = &database.manifest;
+        let mut hasher = blake3::Hasher::new_keyed(&database.key);
+        hasher.update(b"ifonly bundle v1").update(&database.bundle().data_digest());
         let root = RootKey::new(0, *hasher.finalize().as_bytes());
         let protocol = ServerProtocol::new(
             1,
@@ -39,22 +39,22 @@ impl Forger {
             vec![root.clone()],
             manifest.record_length(),
         );
-        let seal = |texts: &[String], key: &SigningKey| {
-            let records = vec![world.record(texts, key); row + 1];
+        let encode = |texts: &[String], key: &SigningKey| {
+            let records = vec![database.record(texts, key); row + 1];
             protocol.encode_records(&root, records.iter().map(Vec::as_slice)).swap_remove(row)
         };
-        let (true_record, forgery) = (seal(&world.texts[row], &signing_key()), seal(forged, key));
+        let (true_record, forgery) = (encode(&database.texts[row], &signing_key()), encode(forged, key));
         let difference = true_record.iter().zip(&forgery).map(|(a, b)| a ^ b).collect();
-        Forger { inner: Arc::new(world.server(1)), world: world.clone(), row, difference }
+        Forger { inner: Arc::new(database.server(1)), database: database.clone(), row, difference }
     }
 
-    fn bend(&self, route: Route, bytes: &mut [u8]) {
+    fn falsify(&self, route: Route, bytes: &mut [u8]) {
         let lead = if route == Route::Record { MessageKind::Record } else { MessageKind::Phase(0) }.lead();
         let body = &mut bytes[lead..];
         match route {
             Route::Record => body.iter_mut().zip(&self.difference).for_each(|(byte, bits)| *byte ^= bits),
             Route::Answer => {
-                let instance = self.world.manifest.default_scheme().scans().unwrap();
+                let instance = self.database.manifest.default_scheme().scans().unwrap();
                 let field = instance.field();
                 let mut elements = wire::unpack(field, body, instance.answer_length(0)).unwrap();
                 let one = field.element(1).unwrap();
@@ -72,84 +72,88 @@ impl Exchange for Forger {
         self.inner.name()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        self.inner.greet()
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        self.inner.fetch_manifest()
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let (route, mut bytes) = (call.route, vec![]);
-            self.inner.send(call, &mut bytes).await?;
-            self.bend(route, &mut bytes);
+            let (route, mut bytes) = (request.route, vec![]);
+            self.inner.send(request, &mut bytes).await?;
+            self.falsify(route, &mut bytes);
             response.part(&bytes);
             Ok(())
         })
     }
 }
 
-/// What a person gets from these servers, and what the servers see of it.
-async fn ask(world: &World, first: Arc<dyn Transport>) -> (Result<Answer, ClientError>, Vec<(usize, Seen)>) {
+/// The answer of a search with this server 1, and the requests that the servers observe.
+async fn ask(
+    database: &TestDatabase,
+    first: Arc<dyn Transport>,
+) -> (Result<Answer, ClientError>, Vec<(usize, ObservedRequest)>) {
     let log = Arc::new(Mutex::new(vec![]));
-    let servers: Vec<Arc<dyn Transport>> = vec![first, Arc::new(world.server(2))];
+    let servers: Vec<Arc<dyn Transport>> = vec![first, Arc::new(database.server(2))];
     let record = |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
     let client = Client::connect(servers.into_iter().enumerate().map(record).collect(), &Pins::default()).await;
-    let answer = client.unwrap().ask(&world.values(&[3, 2, 4, 1]), &WishList::default()).await;
-    let seen = log.lock().unwrap().clone();
-    (answer, seen)
+    let answer = client.unwrap().ask(&database.values(&[3, 2, 4, 1]), &WishList::default()).await;
+    let requests = log.lock().unwrap().clone();
+    (answer, requests)
 }
 
-/// Rows in stored order, and a record of row 7 with another income of the same level, so that its
-/// cost is right.
-fn scene(tune: impl Fn(&mut ManifestFields)) -> (World, Vec<String>) {
-    let world = World::new(30, 2, 41, |contents| {
-        contents.terms.shuffle = false;
-        tune(contents);
+/// A database in stored order, and values of row 7 with another income of the same level, so that
+/// the cost is right.
+fn database_and_forgery(tune: impl Fn(&mut ManifestFields)) -> (TestDatabase, Vec<String>) {
+    let database = TestDatabase::new(30, 2, 41, |fields| {
+        fields.params.shuffle = false;
+        tune(fields);
     });
-    let mut forged = world.texts[7].clone();
-    forged[0] = (10 * world.levels[7][0] + 3).to_string();
-    (world, forged)
+    let mut forged = database.texts[7].clone();
+    forged[0] = (10 * database.levels[7][0] + 3).to_string();
+    (database, forged)
 }
 
 #[tokio::test]
 async fn unsigned_records_can_be_forged_so_the_attack_is_a_real_one() {
-    let (world, forged) = scene(|contents| {
-        contents.signer = None;
-        contents.record_length -= SIGNATURE_LENGTH;
+    let (database, forged) = database_and_forgery(|fields| {
+        fields.signer = None;
+        fields.record_length -= SIGNATURE_LENGTH;
     });
-    let (answer, _) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &signing_key()))).await;
+    let (answer, _) = ask(&database, Arc::new(Forger::new(&database, 7, &forged, &signing_key()))).await;
     let answer = answer.unwrap();
     assert_eq!(answer.matching_rows, Some(1), "all rows but one are hidden");
-    assert_eq!(answer.found[0].record[0].1.to_string(), forged[0], "nobody has this income");
+    assert_eq!(answer.found[0].record[0].1.to_string(), forged[0], "no row has this income");
 }
 
 #[tokio::test]
-async fn a_forged_record_is_refused_and_nothing_shows_it() {
-    let (world, forged) = scene(|_| {});
-    let (honest, usual) = ask(&world, Arc::new(world.server(1))).await;
+async fn a_forged_record_is_refused_and_the_traffic_does_not_change() {
+    let (database, forged) = database_and_forgery(|_| {});
+    let (honest, usual) = ask(&database, Arc::new(database.server(1))).await;
     assert!(honest.unwrap().matching_rows > Some(1));
-    let stranger = SigningKey::new(&[1; 32]);
-    let (answer, seen) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &stranger))).await;
+    let other_key = SigningKey::new(&[1; 32]);
+    let (answer, requests) = ask(&database, Arc::new(Forger::new(&database, 7, &forged, &other_key))).await;
     let error = answer.unwrap_err();
-    assert!(matches!(&error, ClientError::Search { fault: SearchError::Forged, .. }), "{error}");
+    assert!(matches!(&error, ClientError::Search { error: SearchError::Forged, .. }), "{error}");
     assert!(error.to_string().contains("not signed by the institution"), "{error}");
-    assert_eq!(seen, usual);
-    // Hiding rows is all that is left, and what is shown then is somebody who exists.
-    let (answer, _) = ask(&world, Arc::new(Forger::new(&world, 7, &world.texts[7].clone(), &signing_key()))).await;
-    assert_eq!(answer.unwrap().found[0].record[0].1.to_string(), world.texts[7][0]);
+    assert_eq!(requests, usual);
+    // The server can still hide rows, but the answer is then an existing row.
+    let (answer, _) =
+        ask(&database, Arc::new(Forger::new(&database, 7, &database.texts[7].clone(), &signing_key()))).await;
+    assert_eq!(answer.unwrap().found[0].record[0].1.to_string(), database.texts[7][0]);
 }
 
 #[tokio::test]
-async fn a_pinned_signer_is_the_only_one_that_is_taken() {
-    let (world, _) = scene(|_| {});
-    let (unsigned, _) = scene(|contents| {
-        contents.signer = None;
-        contents.record_length -= SIGNATURE_LENGTH;
+async fn only_the_pinned_signer_is_accepted() {
+    let (database, _) = database_and_forgery(|_| {});
+    let (unsigned, _) = database_and_forgery(|fields| {
+        fields.signer = None;
+        fields.record_length -= SIGNATURE_LENGTH;
     });
     let pins = Pins { signer: Some(signing_key().public()), ..Pins::default() };
-    Client::connect(world.servers(), &pins).await.unwrap();
+    Client::connect(database.servers(), &pins).await.unwrap();
     let error = Client::connect(unsigned.servers(), &pins).await.unwrap_err();
-    assert!(error.to_string().contains("nobody signed"), "{error}");
+    assert!(error.to_string().contains("unsigned records"), "{error}");
     let other = Pins { signer: Some(SigningKey::new(&[1; 32]).public()), ..Pins::default() };
-    let error = Client::connect(world.servers(), &other).await.unwrap_err();
+    let error = Client::connect(database.servers(), &other).await.unwrap_err();
     assert!(matches!(error, ClientError::Pinned { what: "signer", .. }), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Servers are reloaded one after another; people who ask in between take what all of them still
-//! offer.
+//! Servers are reloaded one after another. A client that connects in between uses the newest
+//! manifest that all servers still serve.
 #![cfg(feature = "http")]
 
 mod support;
@@ -12,95 +12,96 @@ use ifonly_server::auth::tokens::Tokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::listener::ServerHandle;
 use ifonly_server::http::routes::AppState;
-use support::World;
+use support::TestDatabase;
 
-/// A version of the database; the later ones have other rows too.
-fn version(number: u64) -> World {
-    World::new(30, 4, number, |contents| contents.dataset.version = number.to_string())
+/// A version of the database. Every version has other rows.
+fn version(number: u64) -> TestDatabase {
+    TestDatabase::new(30, 4, number, |fields| fields.dataset.version = number.to_string())
 }
 
 fn no_tokens() -> Tokens {
     Tokens::new(vec![], None).unwrap()
 }
 
-/// A server over HTTP: its address, and what reloads it.
-async fn start(world: &World, index: u8, grace_seconds: u64) -> (String, ServerHandle) {
+/// Starts a server over HTTP; returns its address and a handle that can reload it.
+async fn start(database: &TestDatabase, index: u8, grace_seconds: u64) -> (String, ServerHandle) {
     let limits = Limits { grace_seconds, ..Limits::default() };
-    let app = AppState::new(world.loaded(index), no_tokens(), limits, vec![]);
+    let app = AppState::new(database.loaded(index), no_tokens(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
-    let started = (format!("http://{}", server.address()), server.control());
+    let started = (format!("http://{}", server.address()), server.handle());
     tokio::spawn(server.run(std::future::pending()));
     started
 }
 
-async fn all(world: &World, grace_seconds: u64) -> (Vec<String>, Vec<ServerHandle>) {
-    let (mut urls, mut controls) = (vec![], vec![]);
+async fn all(database: &TestDatabase, grace_seconds: u64) -> (Vec<String>, Vec<ServerHandle>) {
+    let (mut urls, mut handles) = (vec![], vec![]);
     for index in 1..=4 {
-        let (url, control) = start(world, index, grace_seconds).await;
+        let (url, handle) = start(database, index, grace_seconds).await;
         urls.push(url);
-        controls.push(control);
+        handles.push(handle);
     }
-    (urls, controls)
+    (urls, handles)
 }
 
 async fn connect(urls: &[String], pins: &Pins) -> Result<Client, ClientError> {
-    // Nobody shows a certificate here.
+    // The servers use plain HTTP, so there are no certificates.
     let trust = TlsTrust::system().unwrap();
     Client::connect(servers(urls, &trust, None, RetryPolicy::default()).unwrap(), pins).await
 }
 
-/// Asks, and says which version was asked.
-async fn asked(urls: &[String], worlds: &[World]) -> String {
+/// Searches, and returns the version of the database that was searched.
+async fn searched_version(urls: &[String], databases: &[TestDatabase]) -> String {
     let client = connect(urls, &Pins::default()).await.unwrap();
-    let world = worlds.iter().find(|world| world.manifest.digest() == client.manifest().digest()).unwrap();
+    let database = databases.iter().find(|database| database.manifest.digest() == client.manifest().digest()).unwrap();
     let instance = client.manifest().instance("gated").unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
     let report = client.search(instance, secret.clone(), 1).await.unwrap();
-    let costs = world.levels.iter().map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
+    let costs = database.levels.iter().map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
     let found = &report.outcome.found[0];
     let best = costs.flatten().min().unwrap();
-    assert_eq!(found.price, ifonly_core::candidates::DecodedCost::Exactly(best));
+    assert_eq!(found.cost, ifonly_core::candidates::DecodedCost::Exactly(best));
     client.manifest().fields().dataset.version.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
-    let worlds = [version(1), version(2), version(3)];
-    let (urls, controls) = all(&worlds[0], 3600).await;
-    assert_eq!(asked(&urls, &worlds).await, "1");
-    for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].loaded(place as u8 + 1), no_tokens(), None).unwrap();
-        assert_eq!(asked(&urls, &worlds).await, if place < 3 { "1" } else { "2" });
-        // In whatever order the servers are named.
-        let mut turned = urls.clone();
-        turned.rotate_left(place);
-        assert_eq!(asked(&turned, &worlds).await, if place < 3 { "1" } else { "2" });
+async fn between_two_reloads_a_client_uses_the_newest_manifest_that_all_servers_serve() {
+    let databases = [version(1), version(2), version(3)];
+    let (urls, handles) = all(&databases[0], 3600).await;
+    assert_eq!(searched_version(&urls, &databases).await, "1");
+    for (position, handle) in handles.iter().enumerate() {
+        handle.reload(databases[1].loaded(position as u8 + 1), no_tokens(), None).unwrap();
+        assert_eq!(searched_version(&urls, &databases).await, if position < 3 { "1" } else { "2" });
+        // The order of the addresses makes no difference.
+        let mut rotated = urls.clone();
+        rotated.rotate_left(position);
+        assert_eq!(searched_version(&rotated, &databases).await, if position < 3 { "1" } else { "2" });
     }
-    // One server is two versions ahead of another: the one in between is what both offer.
-    let (urls, controls) = all(&worlds[0], 3600).await;
-    for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].loaded(place as u8 + 1), no_tokens(), None).unwrap();
+    // One server is two versions ahead of another: both serve the version in between.
+    let (urls, handles) = all(&databases[0], 3600).await;
+    for (position, handle) in handles.iter().enumerate() {
+        handle.reload(databases[1].loaded(position as u8 + 1), no_tokens(), None).unwrap();
     }
-    controls[0].reload(worlds[2].loaded(1), no_tokens(), None).unwrap();
-    assert_eq!(asked(&urls, &worlds).await, "2");
+    handles[0].reload(databases[2].loaded(1), no_tokens(), None).unwrap();
+    assert_eq!(searched_version(&urls, &databases).await, "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_promised_is_compared_with_what_was_chosen() {
-    let worlds = [version(1), version(2)];
-    let (urls, controls) = all(&worlds[0], 3600).await;
-    controls[1].reload(worlds[1].loaded(2), no_tokens(), None).unwrap();
-    let pin = |world: &World| Pins { manifest: Some(hex::encode(world.manifest.digest())), ..Pins::default() };
-    assert!(connect(&urls, &pin(&worlds[0])).await.is_ok());
-    let refused = connect(&urls, &pin(&worlds[1])).await.unwrap_err();
+async fn pins_apply_to_the_manifest_that_the_client_uses() {
+    let databases = [version(1), version(2)];
+    let (urls, handles) = all(&databases[0], 3600).await;
+    handles[1].reload(databases[1].loaded(2), no_tokens(), None).unwrap();
+    let pin =
+        |database: &TestDatabase| Pins { manifest: Some(hex::encode(database.manifest.digest())), ..Pins::default() };
+    assert!(connect(&urls, &pin(&databases[0])).await.is_ok());
+    let refused = connect(&urls, &pin(&databases[1])).await.unwrap_err();
     assert!(matches!(refused, ClientError::Pinned { what: "manifest digest", .. }), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_the_grace_nothing_is_asked_of_servers_that_differ() {
-    let worlds = [version(1), version(2)];
-    let (urls, controls) = all(&worlds[0], 0).await;
-    controls[1].reload(worlds[1].loaded(2), no_tokens(), None).unwrap();
+async fn after_the_grace_period_servers_with_different_manifests_receive_no_query() {
+    let databases = [version(1), version(2)];
+    let (urls, handles) = all(&databases[0], 0).await;
+    handles[1].reload(databases[1].loaded(2), no_tokens(), None).unwrap();
     let refused = connect(&urls, &Pins::default()).await.unwrap_err();
-    assert!(matches!(refused, ClientError::ManifestsDiffer(ref said) if said.len() == 4), "{refused}");
+    assert!(matches!(refused, ClientError::ManifestsDiffer(ref digests) if digests.len() == 4), "{refused}");
 }

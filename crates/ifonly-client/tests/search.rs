@@ -1,5 +1,5 @@
-//! Whole searches against servers in this process: right for every scheme, alike for everybody,
-//! honest about faults.
+//! Complete searches with servers in this process: every scheme finds the right row, traffic is the
+//! same for every profile, and faults are reported.
 
 mod support;
 
@@ -10,28 +10,28 @@ use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport};
 use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{ConstraintKind, CostModel};
-use ifonly_core::search::{NearestRow, SearchError as SearchFault, confirm};
+use ifonly_core::search::{NearestRow, SearchError, confirm};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Fault, Misbehaving, Recorder, Seen, World, retrying};
+use support::{Fault, Faulty, ObservedRequest, Recorder, TestDatabase, retrying};
 
-/// The cost of a found record, if it is the one that was decoded.
+/// The cost of a found record, if it equals the decoded cost.
 fn confirmed(
-    world: &World,
+    database: &TestDatabase,
     instance: &SchemeInstance,
     secret: &SecretQuery,
     found: &NearestRow,
-) -> Result<u64, SearchFault> {
-    let schema = world.manifest.schema();
+) -> Result<u64, SearchError> {
+    let schema = database.manifest.schema();
     let record = Record::decode(schema, &found.record).expect("a record");
     confirm(instance, secret, found, &record.levels(schema).expect("a row"))
 }
 
-/// A random person with wishes that the scheme carries.
-fn person(
-    world: &World,
+/// A random query with constraints and weights that the scheme supports.
+fn random_query(
+    database: &TestDatabase,
     scheme: &'static ifonly_core::scheme::Scheme,
     random: &mut SeededRandom,
 ) -> (Vec<u32>, SecretQuery) {
@@ -42,72 +42,76 @@ fn person(
         secret = secret.immutable((0..4).map(|_| random.below(4) == 0).collect());
     }
     if matches!(scheme.cost_model, CostModel::Weighted | CostModel::Table) {
-        secret = secret.weights((0..4).map(|_| 1 + random.below(world.manifest.fields().terms.weight_limit)).collect());
+        secret =
+            secret.weights((0..4).map(|_| 1 + random.below(database.manifest.fields().params.weight_limit)).collect());
     }
     (x, secret)
 }
 
 #[tokio::test]
-async fn every_scheme_finds_what_brute_force_finds() {
-    let world = World::new(60, 4, 3, |_| {});
-    let client = world.connect().await;
+async fn every_scheme_finds_the_row_that_brute_force_finds() {
+    let database = TestDatabase::new(60, 4, 3, |_| {});
+    let client = database.connect().await;
     let mut random = SeededRandom::new(11);
-    let mut empty = 0;
-    for instance in world.manifest.instances() {
+    let mut without_match = 0;
+    for instance in database.manifest.instances() {
         for _ in 0..8 {
-            let (_, secret) = person(&world, instance.scheme(), &mut random);
+            let (_, secret) = random_query(&database, instance.scheme(), &mut random);
             let report = client.search(instance, secret.clone(), 1).await.unwrap();
             let costs =
-                world.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
+                database.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
             let best = if instance.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
             let found = report.outcome.found.first();
-            let cost = found.map(|found| confirmed(&world, instance, &secret, found).unwrap());
+            let cost = found.map(|found| confirmed(&database, instance, &secret, found).unwrap());
             assert_eq!(cost, best, "{}", instance.scheme().name);
             let Some(found) = found else {
-                empty += 1;
+                without_match += 1;
                 continue;
             };
-            let record = Record::decode(world.manifest.schema(), &found.record).unwrap();
+            let record = Record::decode(database.manifest.schema(), &found.record).unwrap();
             let texts: Vec<String> = record.values().iter().map(|(_, text)| text.clone()).collect();
-            assert!(world.texts.contains(&texts));
+            assert!(database.texts.contains(&texts));
         }
     }
-    assert!(world.manifest.instances().count() > 20 && empty > 0, "both kinds of answers must occur: {empty}");
+    assert!(database.manifest.instances().count() > 20);
+    assert!(without_match > 0, "searches without a match must occur");
 }
 
 #[tokio::test]
-async fn servers_see_the_same_shape_of_traffic_from_everybody() {
-    let world = World::new(40, 4, 5, |_| {});
+async fn servers_observe_the_same_traffic_for_every_profile() {
+    let database = TestDatabase::new(40, 4, 5, |_| {});
     let mut random = SeededRandom::new(12);
-    for instance in world.manifest.instances() {
+    for instance in database.manifest.instances() {
         for top in [1, 3] {
-            let mut shapes: Vec<Vec<(usize, Seen)>> = vec![];
+            let mut logs: Vec<Vec<(usize, ObservedRequest)>> = vec![];
             let (mut with, mut without) = (0, 0);
             for number in 0..12 {
-                let (x, mut secret) = person(&world, instance.scheme(), &mut random);
+                let (x, mut secret) = random_query(&database, instance.scheme(), &mut random);
                 if number % 3 == 0 && instance.scheme().constraint != ConstraintKind::None {
-                    // Everything fixed at values that hardly anybody has: nothing qualifies.
+                    // All features are fixed at values that few rows have: no row matches.
                     secret = SecretQuery::new(x).immutable(vec![true; 4]);
                 }
                 let log = Arc::new(Mutex::new(vec![]));
                 let record =
                     |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
-                let servers = world.servers().into_iter().enumerate().map(record).collect();
+                let servers = database.servers().into_iter().enumerate().map(record).collect();
                 let client = Client::connect(servers, &Pins::default()).await.unwrap();
                 let report = client.search(instance, secret, top).await.unwrap();
                 *if report.outcome.found.is_empty() { &mut without } else { &mut with } += 1;
-                shapes.push(log.lock().unwrap().clone());
+                logs.push(log.lock().unwrap().clone());
             }
             assert!(
                 with > 0 && (without > 0 || instance.scheme().constraint == ConstraintKind::None),
                 "{}",
                 instance.scheme().name
             );
-            assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{}", instance.scheme().name);
+            assert!(logs.iter().all(|log| *log == logs[0]), "{}", instance.scheme().name);
             let count = |wanted| {
-                shapes[0]
+                logs[0]
                     .iter()
-                    .filter(|(_, seen)| matches!(seen, Seen::Message { route, .. } if *route == wanted))
+                    .filter(
+                        |(_, request)| matches!(request, ObservedRequest::Message { route, .. } if *route == wanted),
+                    )
                     .count()
             };
             let answers: usize = (0..instance.phases()).map(|phase| instance.responders(phase)).sum();
@@ -116,27 +120,31 @@ async fn servers_see_the_same_shape_of_traffic_from_everybody() {
     }
 }
 
-/// Searches with some servers misbehaving, numbered from 1; the rest is honest.
-async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result<Option<u64>, ClientError> {
-    let mut servers = world.servers();
+/// Searches with faults of some servers, given by their indices; the others are honest.
+async fn search_with_faults(
+    database: &TestDatabase,
+    scheme: &str,
+    faults: &[(usize, Fault)],
+) -> Result<Option<u64>, ClientError> {
+    let mut servers = database.servers();
     for &(number, fault) in faults {
         let inner = servers[number - 1].clone();
-        servers[number - 1] = Arc::new(Misbehaving { inner, fault, attempts: Mutex::default() });
+        servers[number - 1] = Arc::new(Faulty { inner, fault, attempts: Mutex::default() });
     }
     let policy = RetryPolicy { deadline: Duration::from_secs(5), ..RetryPolicy::default() };
     let client = Client::connect(retrying(servers, policy), &Pins::default()).await?;
-    let instance = world.manifest.instance(scheme).unwrap();
+    let instance = database.manifest.instance(scheme).unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
     let report = client.search(instance, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
-    let cost = confirmed(world, instance, &secret, found);
-    cost.map(Some).map_err(|fault| ClientError::Search { fault, server_failures: vec![] })
+    let cost = confirmed(database, instance, &secret, found);
+    cost.map(Some).map_err(|error| ClientError::Search { error, server_failures: vec![] })
 }
 
-fn best(world: &World, scheme: &str) -> Option<u64> {
-    let instance = world.manifest.instance(scheme).unwrap();
+fn best(database: &TestDatabase, scheme: &str) -> Option<u64> {
+    let instance = database.manifest.instance(scheme).unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let costs = world.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
+    let costs = database.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
     costs.min()
 }
 
@@ -145,47 +153,51 @@ const ALL_FAULTS: [Fault; 7] = [
     Fault::Unreachable,
     Fault::Dies,
     Fault::Truncates,
-    Fault::SpoilsCheck,
-    Fault::SpoilsAnswer,
-    Fault::SpoilsRecord,
+    Fault::WrongKeyCheck,
+    Fault::WrongAnswer,
+    Fault::WrongRecord,
 ];
 
 #[tokio::test(start_paused = true)]
 async fn without_redundancy_every_fault_is_an_error_and_never_a_wrong_explanation() {
-    let world = World::new(50, 4, 6, |_| {});
+    let database = TestDatabase::new(50, 4, 6, |_| {});
     for scheme in ["gated-tables", "gated+", "baseline", "two-phase", "single-phase+"] {
-        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
+        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::WrongKeyCheck] {
             for server in [1, 2] {
-                let result = under(&world, scheme, &[(server, fault)]).await;
+                let result = search_with_faults(&database, scheme, &[(server, fault)]).await;
                 let error = result.expect_err(&format!("{scheme}, {fault:?}"));
-                let ClientError::Search { fault: found, .. } = &error else { panic!("{error}") };
+                let ClientError::Search { error: found, .. } = &error else { panic!("{error}") };
                 match fault {
-                    Fault::SpoilsCheck => assert!(matches!(found, SearchFault::KeyCheck { .. }), "{error}"),
-                    _ => assert!(matches!(found, SearchFault::Decode(DecodeError::TooFewAnswers { .. })), "{error}"),
+                    Fault::WrongKeyCheck => assert!(matches!(found, SearchError::KeyCheck { .. }), "{error}"),
+                    _ => assert!(matches!(found, SearchError::Decode(DecodeError::TooFewAnswers { .. })), "{error}"),
                 }
             }
         }
         for fault in [Fault::DiesOnce, Fault::DamagedOnce] {
-            assert_eq!(under(&world, scheme, &[(2, fault)]).await, Ok(best(&world, scheme)), "{scheme}, {fault:?}");
+            assert_eq!(
+                search_with_faults(&database, scheme, &[(2, fault)]).await,
+                Ok(best(&database, scheme)),
+                "{scheme}, {fault:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
-    // S = B = 0 and nothing verified: a server that lies about the gate makes rows look as if they
-    // did not qualify. What is shown is still a row of the database at its true cost.
-    let world = World::new(50, 4, 16, |_| {});
+    // S = B = 0 and no verified answers: a server that lies about the gate hides matching rows. The
+    // answer is still a row of the database with its true cost.
+    let database = TestDatabase::new(50, 4, 16, |_| {});
     for scheme in ["gated-tables", "gated+", "baseline", "diff", "two-phase", "single-phase+"] {
-        let instance = world.manifest.instance(scheme).unwrap();
+        let instance = database.manifest.instance(scheme).unwrap();
         let secret = SecretQuery::new(vec![3, 2, 4, 1]);
         let plain = |row: &Vec<u16>| secret.plain_cost(instance.scheme(), instance.params(), row);
-        let costs: Vec<u64> = world.levels.iter().filter_map(plain).collect();
-        for fault in [Fault::SpoilsAnswer, Fault::SpoilsRecord] {
+        let costs: Vec<u64> = database.levels.iter().filter_map(plain).collect();
+        for fault in [Fault::WrongAnswer, Fault::WrongRecord] {
             for server in [1, 2] {
-                if let Ok(Some(cost)) = under(&world, scheme, &[(server, fault)]).await {
+                if let Ok(Some(cost)) = search_with_faults(&database, scheme, &[(server, fault)]).await {
                     assert!(costs.contains(&cost), "{scheme} {fault:?}");
-                    assert_eq!(fault, Fault::SpoilsAnswer, "a spoilt record does not open");
+                    assert_eq!(fault, Fault::WrongAnswer, "a wrong record is refused");
                 }
             }
         }
@@ -193,104 +205,112 @@ async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
-    let silent = World::new(50, 5, 7, |contents| contents.terms.silent = 1);
+async fn silent_and_lying_servers_are_tolerated_up_to_the_limits_of_the_manifest() {
+    let silent = TestDatabase::new(50, 5, 7, |fields| fields.params.silent = 1);
     for scheme in ["gated-tables", "two-phase"] {
         let right = best(&silent, scheme);
-        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
+        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::WrongKeyCheck] {
             for server in 1..=silent.manifest.instance(scheme).unwrap().servers() {
-                assert_eq!(under(&silent, scheme, &[(server, fault)]).await, Ok(right), "{scheme} {fault:?} {server}");
+                assert_eq!(
+                    search_with_faults(&silent, scheme, &[(server, fault)]).await,
+                    Ok(right),
+                    "{scheme} {fault:?} {server}"
+                );
             }
         }
-        // One more than S, and a lie where B = 0, are errors.
-        under(&silent, scheme, &[(1, Fault::Dies), (2, Fault::Hangs)]).await.unwrap_err();
-        under(&silent, scheme, &[(1, Fault::SpoilsAnswer)]).await.unwrap_err();
-        under(&silent, scheme, &[(1, Fault::SpoilsRecord)]).await.unwrap_err();
+        // S + 1 silent servers, and a lie with B = 0, are errors.
+        search_with_faults(&silent, scheme, &[(1, Fault::Dies), (2, Fault::Hangs)]).await.unwrap_err();
+        search_with_faults(&silent, scheme, &[(1, Fault::WrongAnswer)]).await.unwrap_err();
+        search_with_faults(&silent, scheme, &[(1, Fault::WrongRecord)]).await.unwrap_err();
     }
-    let lying = World::new(50, 6, 8, |contents| contents.terms.lying = 1);
+    let lying = TestDatabase::new(50, 6, 8, |fields| fields.params.lying = 1);
     for scheme in ["gated-tables", "gated+"] {
         for fault in ALL_FAULTS {
             for server in [1, 3] {
-                assert_eq!(under(&lying, scheme, &[(server, fault)]).await, Ok(best(&lying, scheme)), "{fault:?}");
+                assert_eq!(
+                    search_with_faults(&lying, scheme, &[(server, fault)]).await,
+                    Ok(best(&lying, scheme)),
+                    "{fault:?}"
+                );
             }
         }
-        under(&lying, scheme, &[(1, Fault::SpoilsAnswer), (2, Fault::SpoilsAnswer)]).await.unwrap_err();
+        search_with_faults(&lying, scheme, &[(1, Fault::WrongAnswer), (2, Fault::WrongAnswer)]).await.unwrap_err();
     }
 }
 
 #[tokio::test]
 async fn verified_answers_detect_a_lie_with_two_servers() {
-    let world = World::new(50, 2, 9, |contents| contents.terms.verified = true);
-    for instance in world.manifest.instances() {
+    let database = TestDatabase::new(50, 2, 9, |fields| fields.params.verified = true);
+    for instance in database.manifest.instances() {
         let scheme = instance.scheme().name;
         if matches!(instance.scheme().cost_model, CostModel::Product) {
             continue;
         }
-        assert_eq!(under(&world, scheme, &[]).await, Ok(best(&world, scheme)), "{scheme}");
-        let error = under(&world, scheme, &[(2, Fault::SpoilsAnswer)]).await.unwrap_err();
+        assert_eq!(search_with_faults(&database, scheme, &[]).await, Ok(best(&database, scheme)), "{scheme}");
+        let error = search_with_faults(&database, scheme, &[(2, Fault::WrongAnswer)]).await.unwrap_err();
         assert!(matches!(error, ClientError::Search { .. }), "{error}");
     }
 }
 
 #[tokio::test]
 async fn a_retry_sends_the_same_bytes() {
-    let world = World::new(30, 2, 10, |_| {});
-    let mut servers = world.servers();
-    let flaky = Arc::new(Misbehaving { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
+    let database = TestDatabase::new(30, 2, 10, |_| {});
+    let mut servers = database.servers();
+    let flaky = Arc::new(Faulty { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
     servers[0] = flaky.clone();
     let policy = RetryPolicy { pause: Duration::ZERO, ..RetryPolicy::default() };
     let client = Client::connect(retrying(servers, policy), &Pins::default()).await.unwrap();
-    let instance = world.manifest.default_scheme().scans().unwrap();
+    let instance = database.manifest.default_scheme().scans().unwrap();
     client.search(instance, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
     let attempts = flaky.attempts.lock().unwrap();
-    assert_eq!(attempts.len(), 3, "phase, phase again, record");
+    assert_eq!(attempts.len(), 3, "a phase, its retry, and a record fetch");
     assert_eq!(attempts[0], attempts[1]);
     assert_ne!(attempts[1], attempts[2]);
 }
 
 #[tokio::test]
-async fn servers_that_do_not_belong_together_are_named() {
-    let world = World::new(30, 2, 13, |_| {});
+async fn servers_with_different_keys_data_or_manifests_are_named() {
+    let database = TestDatabase::new(30, 2, 13, |_| {});
     let secret = || SecretQuery::new(vec![1, 1, 0, 1]);
-    let instance = world.manifest.default_scheme().scans().unwrap();
-    // Another root key: the manifests agree, the key-check values do not.
-    let mut foreign = world.clone();
-    foreign.key = [8; 32];
-    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(foreign.server(2))];
+    let instance = database.manifest.default_scheme().scans().unwrap();
+    // Another root key: the manifests are equal, the key-check values differ.
+    let mut other_key = database.clone();
+    other_key.key = [8; 32];
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(other_key.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
     let error = client.search(instance, secret(), 1).await.unwrap_err();
     assert!(
-        matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { first: 1, second: 2 }, .. }),
+        matches!(error, ClientError::Search { error: SearchError::KeyCheck { first: 1, second: 2 }, .. }),
         "{error}"
     );
-    // Other data under the same manifest: the same.
-    let mut edited = world.clone();
+    // Other data with the same manifest: the key-check values differ too.
+    let mut edited = database.clone();
     edited.levels[0][0] ^= 1;
-    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(edited.server(2))];
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(edited.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
     let error = client.search(instance, secret(), 1).await.unwrap_err();
-    assert!(matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { .. }, .. }), "{error}");
+    assert!(matches!(error, ClientError::Search { error: SearchError::KeyCheck { .. }, .. }), "{error}");
     // Another bundle: the manifests differ.
-    let other = World::new(31, 2, 13, |_| {});
-    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(other.server(2))];
+    let other = TestDatabase::new(31, 2, 13, |_| {});
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(other.server(2))];
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::ManifestsDiffer { .. }), "{error}");
-    // The same server twice, or one missing.
-    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(world.server(1))];
+    // The same server twice, a missing server, and no server at all.
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(database.server(1))];
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::SameIndex { index: 1, .. }), "{error}");
-    let client = Client::connect(vec![Arc::new(world.server(2))], &Pins::default()).await.unwrap();
+    let client = Client::connect(vec![Arc::new(database.server(2))], &Pins::default()).await.unwrap();
     let error = client.search(instance, secret(), 1).await.unwrap_err();
     assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
     let error = Client::connect(vec![], &Pins::default()).await.unwrap_err();
-    assert!(matches!(error, ClientError::NobodyThere(_)));
+    assert!(matches!(error, ClientError::NoServerReachable(_)));
 }
 
 #[tokio::test]
-async fn the_k_nearest_come_in_order_and_k_is_bounded() {
-    let world = World::new(30, 2, 14, |contents| contents.terms.top_limit = 5);
-    let client = world.connect().await;
-    let instance = world.manifest.default_scheme().scans().unwrap();
+async fn the_k_nearest_rows_are_in_order_and_k_is_limited() {
+    let database = TestDatabase::new(30, 2, 14, |fields| fields.params.top_limit = 5);
+    let client = database.connect().await;
+    let instance = database.manifest.default_scheme().scans().unwrap();
     let secret = SecretQuery::new(vec![5, 3, 0, 1]);
     for top in [0, 6] {
         let error = client.search(instance, secret.clone(), top).await.unwrap_err();
@@ -298,23 +318,23 @@ async fn the_k_nearest_come_in_order_and_k_is_bounded() {
     }
     let report = client.search(instance, secret.clone(), 5).await.unwrap();
     let costs: Vec<u64> =
-        report.outcome.found.iter().map(|found| confirmed(&world, instance, &secret, found).unwrap()).collect();
+        report.outcome.found.iter().map(|found| confirmed(&database, instance, &secret, found).unwrap()).collect();
     let plain = |row: &Vec<u16>| secret.plain_cost(instance.scheme(), instance.params(), row);
-    let mut all: Vec<u64> = world.levels.iter().filter_map(plain).collect();
+    let mut all: Vec<u64> = database.levels.iter().filter_map(plain).collect();
     all.sort_unstable();
     assert_eq!(costs, all[..5]);
 }
 
-/// Says what it offers and must not be asked for more.
-struct OnlyGreets(u8, Bytes);
+/// Serves a manifest and must receive no message.
+struct ManifestOnly(u8, Bytes);
 
-impl Exchange for OnlyGreets {
+impl Exchange for ManifestOnly {
     fn name(&self) -> String {
         format!("server {}", self.0)
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), earlier: vec![] }) })
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), previous: vec![] }) })
     }
 
     fn send<'a>(&'a self, _: ServerRequest, _: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
@@ -323,12 +343,12 @@ impl Exchange for OnlyGreets {
 }
 
 #[tokio::test]
-async fn a_manifest_cannot_make_a_client_take_more_than_it_should() {
-    // The answers alone are too much, or would be borne but for ten queries of a bit per row.
+async fn a_manifest_cannot_make_a_client_exceed_its_traffic_limit() {
+    // The answers alone exceed the limit, or ten record queries of one bit per row exceed it.
     for (rows, top) in [(4_000_000_000, 1), (3_000_000_000, 10)] {
-        let manifest = World::new(3, 2, 1, |contents| contents.rows = rows).manifest;
+        let manifest = TestDatabase::new(3, 2, 1, |fields| fields.rows = rows).manifest;
         let json = Bytes::from(manifest.json().to_owned());
-        let servers = (1..=2).map(|n| Arc::new(OnlyGreets(n, json.clone())) as Arc<dyn Transport>).collect();
+        let servers = (1..=2).map(|n| Arc::new(ManifestOnly(n, json.clone())) as Arc<dyn Transport>).collect();
         let client = Client::connect(servers, &Pins::default()).await.unwrap();
         let instance = manifest.instance("baseline").unwrap();
         let secret = SecretQuery::new(vec![1, 1, 0, 1]);

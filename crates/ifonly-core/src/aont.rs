@@ -1,63 +1,64 @@
-//! The all-or-nothing encoding of records, so that a sum of several records (a cheating client) is
-//! noise.
+//! All-or-nothing transform (AONT) of records. A cheating client can fetch the sum of several
+//! encoded records; the transform makes such a sum useless.
 //!
-//! Rivest's package transform: `body = (record ‖ 0^8) ⊕ XOF(k)`, `tail = k ⊕ H(body)`. Whoever has
-//! the whole encoding finds k and the record; whoever has the sum of two finds neither k. The zeros
-//! show whether decoding met one whole record. k comes from the servers' root key, so equal records
-//! have unrelated encodings and nobody can guess one.
+//! Rivest's package transform: `body = (record ‖ 0^8) ⊕ XOF(k)`, `tail = k ⊕ H(body)`. From the
+//! complete encoding a client computes k and the record. From the sum of two encodings it can
+//! compute neither key. The zeros show whether the decoded bytes are one complete record. k is
+//! derived from the servers' root key, so equal records have unrelated encodings, and a client
+//! cannot compute the encoding of a guessed record.
 
 const ZEROS: usize = 8;
 const KEY: usize = 16;
 
-/// Records end here, in bytes.
+/// The largest length of a record, in bytes.
 pub const MAX_RECORD: usize = 1 << 20;
 /// Bytes that the encoding adds.
 pub const OVERHEAD: usize = ZEROS + KEY;
 
-/// The encoding under the 16-byte key k.
+/// The encoding under the key k.
 pub(crate) fn encode(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
-    let mut sealed = vec![0; record.len() + OVERHEAD];
-    seal_into(record, key, &mut sealed);
-    sealed
+    let mut encoded = vec![0; record.len() + OVERHEAD];
+    encode_into(record, key, &mut encoded);
+    encoded
 }
 
-/// The encoding to where it is stored, [`OVERHEAD`] bytes longer than the record.
+/// Writes the encoding to `encoded`, which is [`OVERHEAD`] bytes longer than the record.
 ///
 /// # Panics
-/// If the place has another length.
-pub(crate) fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
-    assert_eq!(sealed.len(), record.len() + OVERHEAD, "a sealed record has its own length");
-    let (body, tail) = sealed.split_at_mut(record.len() + ZEROS);
+/// If `encoded` has another length.
+pub(crate) fn encode_into(record: &[u8], key: &[u8; KEY], encoded: &mut [u8]) {
+    assert_eq!(encoded.len(), record.len() + OVERHEAD, "an encoded record is OVERHEAD bytes longer than the record");
+    let (body, tail) = encoded.split_at_mut(record.len() + ZEROS);
     body[..record.len()].copy_from_slice(record);
     body[record.len()..].fill(0);
-    mask(body, key);
+    xor_keystream(body, key);
     tail.copy_from_slice(&add(&digest(body), key));
 }
 
-/// The record, if the bytes are one whole encoding.
-pub fn decode(sealed: &[u8]) -> Option<Vec<u8>> {
-    unmask(sealed).filter(|(_, whole)| *whole).map(|(record, _)| record)
+/// The record, if the bytes are one complete encoding.
+pub fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
+    decode_unchecked(encoded).filter(|(_, complete)| *complete).map(|(record, _)| record)
 }
 
-/// What the bytes decode to, and whether they are one whole encoding; `None` if they are too short
-/// for any.
-pub(crate) fn unmask(sealed: &[u8]) -> Option<(Vec<u8>, bool)> {
-    let (body, tail) = sealed.split_at_checked(sealed.len().checked_sub(KEY)?)?;
+/// The decoded bytes, and whether they are one complete record; `None` if the input is too short
+/// for any encoding. The work does not depend on whether they are.
+pub(crate) fn decode_unchecked(encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
+    let (body, tail) = encoded.split_at_checked(encoded.len().checked_sub(KEY)?)?;
     let mut key = [0; KEY];
     key.copy_from_slice(tail);
     let key = add(&digest(body), &key);
     let mut record = body.to_vec();
-    mask(&mut record, &key);
+    xor_keystream(&mut record, &key);
     let zeros = record.split_off(record.len().checked_sub(ZEROS)?);
     Some((record, zeros == [0; ZEROS]))
 }
 
-fn mask(bytes: &mut [u8], key: &[u8; KEY]) {
+fn xor_keystream(bytes: &mut [u8], key: &[u8; KEY]) {
     let mut stream = blake3::Hasher::new_derive_key("ifonly record mask v1").update(key).finalize_xof();
-    let mut masks = [0; 64];
-    for bytes in bytes.chunks_mut(masks.len()) {
-        stream.fill(&mut masks);
-        bytes.iter_mut().zip(masks).for_each(|(byte, mask)| *byte ^= mask);
+    let mut block = [0; 64];
+    for bytes in bytes.chunks_mut(block.len()) {
+        stream.fill(&mut block);
+        bytes.iter_mut().zip(block).for_each(|(byte, key)| *byte ^= key);
     }
 }
 
@@ -76,18 +77,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_record_opens_and_sums_or_parts_do_not() {
+    fn a_complete_encoding_decodes_and_sums_or_altered_bytes_do_not() {
         for length in [0, 1, 31, 64, 1000] {
             let (a, b) = (vec![7; length], vec![9; length]);
-            let (seal_a, seal_b) = (encode(&a, &[1; 16]), encode(&b, &[2; 16]));
-            assert_eq!(seal_a.len(), length + OVERHEAD);
-            assert_eq!(decode(&seal_a), Some(a));
-            let sum: Vec<u8> = seal_a.iter().zip(&seal_b).map(|(a, b)| a ^ b).collect();
+            let (encoded_a, encoded_b) = (encode(&a, &[1; 16]), encode(&b, &[2; 16]));
+            assert_eq!(encoded_a.len(), length + OVERHEAD);
+            assert_eq!(decode(&encoded_a), Some(a));
+            let sum: Vec<u8> = encoded_a.iter().zip(&encoded_b).map(|(a, b)| a ^ b).collect();
             assert_eq!(decode(&sum), None);
-            for place in [0, length / 2, seal_a.len() - 1] {
-                let mut bent = seal_a.clone();
-                bent[place] ^= 1;
-                assert_eq!(decode(&bent), None);
+            for index in [0, length / 2, encoded_a.len() - 1] {
+                let mut altered = encoded_a.clone();
+                altered[index] ^= 1;
+                assert_eq!(decode(&altered), None);
             }
         }
         assert_eq!(decode(&[0; 23]), None);

@@ -1,9 +1,9 @@
-//! From decoded values to the nearest rows.
+//! Selects the nearest rows from the decoded values.
 //!
-//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify
-//! and the k nearest. All rows are read by the same steps whatever they hold: no branch depends on
-//! a value, an impossible one ends nothing, and what was found is taken back by arithmetic. So the
-//! time until the next request tells servers nothing, a lying one included.
+//! Values pass through a `CandidateFilter` in blocks and are then discarded. What remains is
+//! which rows match and the k nearest. The filter is data-oblivious: no branch depends on a value,
+//! an impossible value does not stop it, and results are cleared by arithmetic. So the time until
+//! the next request reveals nothing to servers, not even to a lying one.
 
 use crate::field::Field;
 use crate::interpolate::DecodedWords;
@@ -13,16 +13,16 @@ use crate::scheme::DecodeRule;
 use crate::scheme::instance::SchemeInstance;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Values that are read at a time; an even number, so that runs are of whole rows.
-const RUN: usize = 1024;
-/// Ranks are signed and below 2^62 in size; with this added, they compare as unsigned numbers below
-/// `OUT`. Larger ones are impossible, so it does not matter what becomes of them.
+/// Number of values read at a time. It is even, so that blocks contain whole rows.
+const BLOCK: usize = 1024;
+/// Ranks are signed with an absolute value below 2^62. With this added, they compare as unsigned
+/// numbers below `OUT`. Larger ranks are impossible values, so their order does not matter.
 const BIAS: u64 = 1 << 62;
 
-/// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
+/// The matching rows by position, and the nearest of them. A smaller rank is nearer.
 #[derive(Clone, Default)]
 pub struct Candidates {
-    /// Nearest first; what is out comes last.
+    /// Nearest first; entries with the rank `OUT` come last.
     nearest: Vec<(u64, usize)>,
     theta: Vec<bool>,
     count: usize,
@@ -52,28 +52,28 @@ impl std::fmt::Debug for Candidates {
     }
 }
 
-/// What a scheme says about the cost of the row it found.
+/// What a scheme reveals about the cost of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodedCost {
-    /// This.
+    /// The cost.
     Exactly(u64),
-    /// At most this, and at least this less d_min − 1.
+    /// The cost plus a mask: the cost is at most this, and at least this − (d_min − 1).
     AtMost(u64),
-    /// Only its place among the others.
+    /// Only the rank among all rows is known.
     Unknown,
 }
 
-/// A decoded value that no honest servers could have led to.
+/// A decoded value that answers of honest servers cannot produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("position {position} decodes to an impossible value: a server lied or holds another database")]
 pub struct ImpossibleValue {
-    /// Counted from 0.
+    /// Position in the answer, from 0.
     pub position: usize,
 }
 
 impl Candidates {
-    /// Reads the values of a phase and keeps the k nearest rows. `theta` is what the phase before
-    /// found, if there was one.
+    /// Reads the values of a phase and keeps the k nearest rows. `theta` are the rows that the
+    /// phase before selected, if there was one.
     pub fn read(
         instance: &SchemeInstance,
         phase: usize,
@@ -82,34 +82,34 @@ impl Candidates {
         k: usize,
     ) -> Result<Candidates, ImpossibleValue> {
         let empty = decoded.empty_row.first().map_or(0, |element| element.value());
-        let mut sieve = CandidateFilter::new(instance, phase, theta, empty, k);
-        sieve.take_values(decoded);
-        let (candidates, fault) = sieve.finish();
-        fault.map_or(Ok(candidates), Err)
+        let mut filter = CandidateFilter::new(instance, phase, theta, empty, k);
+        filter.take_values(decoded);
+        let (candidates, impossible) = filter.finish();
+        impossible.map_or(Ok(candidates), Err)
     }
 
-    /// Which positions qualify, without leaving it here.
+    /// Takes out which positions match.
     pub(crate) fn take_theta(&mut self) -> Vec<bool> {
         std::mem::take(&mut self.theta)
     }
 
-    /// How many positions qualify.
+    /// The number of matching positions.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The k nearest of those that were kept, nearest first; ties go to the lower position.
+    /// The k nearest rows, nearest first. Of equal rows, the lower position is first.
     pub fn nearest(&self, k: usize) -> Vec<(usize, DecodedCost)> {
         let nearest = self.nearest.iter().take(k).filter(|&&(rank, _)| rank != OUT);
-        nearest.map(|&(rank, position)| (position, self.price(rank.wrapping_sub(BIAS) as i64))).collect()
+        nearest.map(|&(rank, position)| (position, self.cost(rank.wrapping_sub(BIAS) as i64))).collect()
     }
 
-    /// How many values were read and compared for this: a number that public sizes decide.
+    /// The number of values read and compared. It depends only on public sizes.
     pub(crate) fn work(&self) -> u64 {
         self.work
     }
 
-    fn price(&self, rank: i64) -> DecodedCost {
+    fn cost(&self, rank: i64) -> DecodedCost {
         match self.meaning {
             Meaning::Exact | Meaning::Negated => DecodedCost::Exactly(rank.unsigned_abs()),
             Meaning::Masked => DecodedCost::AtMost(rank.unsigned_abs()),
@@ -118,183 +118,183 @@ impl Candidates {
     }
 }
 
-/// Reads the values of a phase, row after row.
+/// Reads the values of a phase row by row, in time that does not depend on them.
 pub(crate) struct CandidateFilter {
-    reading: DecodeRule,
+    decode_rule: DecodeRule,
     field: Field,
-    /// The largest value that honest servers can lead to.
+    /// The largest possible value.
     bound: u64,
-    /// The largest value of a row that qualifies, where a scheme has such a thing.
+    /// The largest value of a matching row, with the decode rule `Scaled`.
     most: u64,
-    /// What the phase before found, where that matters.
-    before: Zeroizing<Vec<bool>>,
+    /// The rows that the phase before selected, with the decode rule `Selected`.
+    selected: Zeroizing<Vec<bool>>,
     /// The value of a row that no share selects.
     empty: u64,
     smallest: ObliviousTopK,
-    /// Values read.
+    /// Answered positions read so far.
     position: usize,
-    /// The rank of the last row, and the least and largest so far, where values are differences.
+    /// Rank of the last row, lowest and highest rank, with the decode rule `Difference`.
     walk: (i64, i64, i64),
-    kept: Candidates,
-    /// Where the first impossible value is; beyond all rows where there is none.
-    fault: u64,
+    candidates: Candidates,
+    /// Position of the first impossible value; `OUT` if there is none.
+    impossible: u64,
 }
 
 impl std::fmt::Debug for CandidateFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sieve(..)")
+        f.write_str("CandidateFilter(..)")
     }
 }
 
 impl CandidateFilter {
-    /// For one phase: `before` is what the phase before found, `empty` the value of a row that no
-    /// share selects.
+    /// A filter for one phase. `theta` are the rows that the phase before selected, and `empty` is
+    /// the value of a row that no share selects.
     pub(crate) fn new(
         instance: &SchemeInstance,
         phase: usize,
-        before: &[bool],
+        theta: &[bool],
         empty: u64,
         k: usize,
     ) -> CandidateFilter {
         let (scheme, params) = (instance.scheme(), instance.params());
-        let reading = scheme.phases[phase].decode_rule;
-        let meaning = match reading {
+        let decode_rule = scheme.phases[phase].decode_rule;
+        let meaning = match decode_rule {
             DecodeRule::Gain => Meaning::Negated,
             DecodeRule::Masked => Meaning::Masked,
             DecodeRule::Zeros | DecodeRule::Difference => Meaning::Relative,
             _ => Meaning::Exact,
         };
-        // Values are below 2^62, so that a larger bound says nothing.
+        // Values are below 2^62, so a larger bound has no effect.
         let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
-        let most = if let DecodeRule::Scaled(most) = reading { most(params) } else { 0 };
-        // Room for all that is ever kept, so that nothing is left behind by growing.
-        let theta = Vec::with_capacity(params.rows);
-        let mut sieve = CandidateFilter {
-            reading,
+        let most = if let DecodeRule::Scaled(most) = decode_rule { most(params) } else { 0 };
+        // Allocated with the final size, because growing would leave unwiped copies.
+        let matching = Vec::with_capacity(params.rows);
+        let mut filter = CandidateFilter {
+            decode_rule,
             field: instance.field().clone(),
             bound: word((scheme.bound)(params)),
             most: word(most),
-            before: Zeroizing::new(if matches!(reading, DecodeRule::Selected) { before.to_vec() } else { vec![] }),
+            selected: Zeroizing::new(if matches!(decode_rule, DecodeRule::Selected) { theta.to_vec() } else { vec![] }),
             empty,
             smallest: ObliviousTopK::new(k),
             position: 0,
             walk: (0, 0, 0),
-            kept: Candidates { nearest: vec![], theta, count: 0, meaning, work: 0 },
-            fault: OUT,
+            candidates: Candidates { nearest: vec![], theta: matching, count: 0, meaning, work: 0 },
+            impossible: OUT,
         };
-        if matches!(reading, DecodeRule::Difference) {
+        if matches!(decode_rule, DecodeRule::Difference) {
             // Ranks are relative to the first row.
-            sieve.kept.theta.push(true);
-            sieve.smallest.take(&[BIAS], 0);
+            filter.candidates.theta.push(true);
+            filter.smallest.take(&[BIAS], 0);
         }
-        sieve
+        filter
     }
 
-    /// The values of the next rows.
+    /// Reads the values of the next rows.
     pub(crate) fn take(&mut self, words: DecodedWords<'_>) {
         match words {
-            DecodedWords::Narrow(words) => self.put(words),
-            DecodedWords::Wide(words) => self.put(words),
+            DecodedWords::Narrow(words) => self.read_words(words),
+            DecodedWords::Wide(words) => self.read_words(words),
         }
     }
 
-    /// All values of a phase.
+    /// Reads all values of a phase.
     pub(crate) fn take_values(&mut self, decoded: &PhaseValues) {
-        let mut words = Zeroizing::new(Vec::with_capacity(RUN));
-        for run in decoded.values.chunks(RUN) {
+        let mut words = Zeroizing::new(Vec::with_capacity(BLOCK));
+        for block in decoded.values.chunks(BLOCK) {
             words.clear();
-            words.extend(run.iter().map(|element| element.value()));
+            words.extend(block.iter().map(|element| element.value()));
             self.take(DecodedWords::Wide(&words));
         }
     }
 
-    /// What was found, and the first value that cannot be; where there is one, nothing was found.
+    /// The candidates, and the first impossible value. If there is one, no row matches.
     pub(crate) fn finish(self) -> (Candidates, Option<ImpossibleValue>) {
-        let CandidateFilter { mut kept, smallest, fault, .. } = self;
-        let sound = fault == OUT;
+        let CandidateFilter { mut candidates, smallest, impossible, .. } = self;
+        let possible = impossible == OUT;
         let mut count = 0;
-        for qualifies in &mut kept.theta {
-            *qualifies &= sound;
-            count += usize::from(*qualifies);
+        for matches in &mut candidates.theta {
+            *matches &= possible;
+            count += usize::from(*matches);
         }
         let (mut nearest, compared) = smallest.finish();
-        nearest.iter_mut().for_each(|(rank, _)| *rank |= OUT & mask(!sound));
-        kept.work = kept.theta.len() as u64 + compared;
-        (kept.nearest, kept.count) = (nearest, count);
-        (kept, (!sound).then_some(ImpossibleValue { position: fault as usize }))
+        nearest.iter_mut().for_each(|(rank, _)| *rank |= OUT & mask(!possible));
+        candidates.work = candidates.theta.len() as u64 + compared;
+        (candidates.nearest, candidates.count) = (nearest, count);
+        (candidates, (!possible).then_some(ImpossibleValue { position: impossible as usize }))
     }
 
-    fn put<W: Copy + Into<u64>>(&mut self, words: &[W]) {
-        words.chunks(RUN).for_each(|run| self.put_run(run));
+    fn read_words<W: Copy + Into<u64>>(&mut self, words: &[W]) {
+        words.chunks(BLOCK).for_each(|block| self.read_block(block));
     }
 
-    fn put_run<W: Copy + Into<u64>>(&mut self, words: &[W]) {
+    fn read_block<W: Copy + Into<u64>>(&mut self, words: &[W]) {
         let (bound, most, empty) = (self.bound, self.most, self.empty);
         let values = words.iter().map(|&word| word.into());
-        match self.reading {
-            DecodeRule::Cost | DecodeRule::Masked => self.each(values, |_, v| Row::sound(v <= bound, true, v)),
-            DecodeRule::Gain => self.each(values, |_, v| Row::sound(v <= bound, true, v.wrapping_neg())),
-            DecodeRule::Zeros => self.each(values, |_, v| Row::sound(true, v == 0, 0)),
-            DecodeRule::Scaled(_) => self.each(values, |_, v| Row::sound(v <= bound, v <= most, v)),
+        match self.decode_rule {
+            DecodeRule::Cost | DecodeRule::Masked => self.read_rows(values, |_, v| Row::new(v <= bound, true, v)),
+            DecodeRule::Gain => self.read_rows(values, |_, v| Row::new(v <= bound, true, v.wrapping_neg())),
+            DecodeRule::Zeros => self.read_rows(values, |_, v| Row::new(true, v == 0, 0)),
+            DecodeRule::Scaled(_) => self.read_rows(values, |_, v| Row::new(v <= bound, v <= most, v)),
             DecodeRule::Selected => {
-                let before = std::mem::take(&mut self.before);
-                self.each(values, |i, v| {
-                    let selected = before.get(i).copied().unwrap_or_default();
-                    Row::sound(selected & (v <= bound) | !selected & (v == empty), selected, v)
+                let theta = std::mem::take(&mut self.selected);
+                self.read_rows(values, |i, v| {
+                    let selected = theta.get(i).copied().unwrap_or_default();
+                    Row::new(selected & (v <= bound) | !selected & (v == empty), selected, v)
                 });
-                self.before = before;
+                self.selected = theta;
             }
             DecodeRule::Gated => {
                 let pairs = words.as_chunks().0.iter().map(|&[gate, cost]| (gate.into(), cost.into()));
-                self.each(pairs, |_, (gate, cost): (u64, u64)| {
-                    Row::sound((gate != 0) | (cost <= bound), gate == 0, cost)
+                self.read_rows(pairs, |_, (gate, cost): (u64, u64)| {
+                    Row::new((gate != 0) | (cost <= bound), gate == 0, cost)
                 });
             }
             DecodeRule::Difference => {
-                // d_{i+1} = d_i − (d_i − d_{i+1}). Honest ranks spread over at most half the bound.
+                // d_{i+1} = d_i − (d_i − d_{i+1}). Possible ranks differ by at most half the bound.
                 let (q, mut walk) = (self.field.q(), self.walk);
-                self.each(values, |_, v| {
+                self.read_rows(values, |_, v| {
                     let (rank, lowest, highest) = &mut walk;
-                    // As `Field::signed` has it.
+                    // The same as `Field::signed`, without a branch.
                     let difference = v.wrapping_sub(q & mask(v > q / 2)) as i64;
                     *rank = rank.saturating_sub(difference);
                     (*lowest, *highest) = ((*lowest).min(*rank), (*highest).max(*rank));
-                    Row::sound(highest.abs_diff(*lowest) <= bound / 2, true, *rank as u64)
+                    Row::new(highest.abs_diff(*lowest) <= bound / 2, true, *rank as u64)
                 });
                 self.walk = walk;
             }
         }
     }
 
-    /// The rows of one run.
-    fn each<V>(&mut self, values: impl ExactSizeIterator<Item = V>, mut read: impl FnMut(usize, V) -> Row) {
-        let mut ranks = Zeroizing::new([0; RUN]);
-        let (count, first) = (values.len(), self.kept.theta.len());
-        self.kept.theta.resize(first + count, false);
-        let mut fault = self.fault;
-        let places = self.kept.theta[first..].iter_mut().zip(ranks.iter_mut());
-        for (run, ((qualifies, rank), value)) in places.zip(values).enumerate() {
-            let row = read(self.position + run, value);
-            *qualifies = row.qualifies;
-            *rank = row.rank.wrapping_add(BIAS) & OUT | OUT & mask(!row.qualifies);
-            fault = smaller(fault, (self.position + run) as u64 | OUT & mask(row.sound));
+    /// Reads the rows of one block.
+    fn read_rows<V>(&mut self, values: impl ExactSizeIterator<Item = V>, mut read: impl FnMut(usize, V) -> Row) {
+        let mut ranks = Zeroizing::new([0; BLOCK]);
+        let (count, first) = (values.len(), self.candidates.theta.len());
+        self.candidates.theta.resize(first + count, false);
+        let mut impossible = self.impossible;
+        let slots = self.candidates.theta[first..].iter_mut().zip(ranks.iter_mut());
+        for (offset, ((matches, rank), value)) in slots.zip(values).enumerate() {
+            let row = read(self.position + offset, value);
+            *matches = row.matches;
+            *rank = row.rank.wrapping_add(BIAS) & OUT | OUT & mask(!row.matches);
+            impossible = smaller(impossible, (self.position + offset) as u64 | OUT & mask(row.possible));
         }
-        self.fault = fault;
+        self.impossible = impossible;
         self.smallest.take(&ranks[..count], first);
         self.position += count;
     }
 }
 
-/// What a decoded value says about its row.
+/// The meaning of a decoded value for its row.
 struct Row {
-    sound: bool,
-    qualifies: bool,
+    possible: bool,
+    matches: bool,
     /// A signed number in two's complement.
     rank: u64,
 }
 
 impl Row {
-    fn sound(sound: bool, qualifies: bool, rank: u64) -> Row {
-        Row { sound, qualifies, rank }
+    fn new(possible: bool, matches: bool, rank: u64) -> Row {
+        Row { possible, matches, rank }
     }
 }

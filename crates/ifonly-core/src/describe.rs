@@ -1,5 +1,5 @@
-//! Schemes described for people, from nothing but their descriptions: cost formulas and the table
-//! of `docs/schemes.md`.
+//! Generated documentation of the schemes: cost formulas and the tables of `docs/schemes.md`.
+//! Everything follows from the scheme descriptions.
 
 use crate::field::ModulusRule;
 use crate::params::Params;
@@ -10,7 +10,8 @@ use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
 pub(crate) fn formula(instance: &SchemeInstance) -> String {
-    // Coefficients of d, (R+1)d, M and 1; ranges of different size make (R+1)d the sum Σ(R_k+1).
+    // Coefficients of d, (R+1)d, M and 1. If features have different numbers of levels, (R+1)d
+    // means Σ(R_k+1).
     let (mut features, mut levels, mut rows, mut ones) = (0i64, 0i64, 0i64, 0i64);
     let params = instance.params();
     let copies = if params.verified { 2 } else { 1 };
@@ -49,11 +50,11 @@ pub(crate) fn formula(instance: &SchemeInstance) -> String {
     formula
 }
 
-/// One row per scheme: servers, κ, rounds, symbols, bits, bytes and what the user learns, as
-/// Markdown.
+/// One row per scheme, as Markdown: servers, κ, phases, elements, bits, bytes and what the user
+/// learns.
 pub(crate) fn table(params: &Params) -> String {
     let mut table = String::from(
-        "| scheme | from | servers N | κ | rounds | cost in symbols | up | down | bits per symbol | bytes up | bytes down | shared | the user learns |\n\
+        "| scheme | source | servers N | κ | phases | elements | elements up | elements down | bits per element | bytes up | bytes down | shared vectors | the user learns |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for scheme in ALL {
@@ -63,13 +64,13 @@ pub(crate) fn table(params: &Params) -> String {
     table
 }
 
-/// Numbers mod 2^k count as symbols; what comes back is a word from each server, beside the record.
+/// Integers mod 2^k count as elements. Beside the record, each server returns one 64-bit word.
 fn sealed_row(params: &Params) -> String {
     let Scheme { name, learns, .. } = sealed::SCHEME;
     match SealedScheme::new(params.clone()) {
         Err(error) => format!("| {name} | {error} |||||||||||"),
         Ok(sealed) => format!(
-            "| {name} | ifonly | {servers} | none | 1 | {servers}(R+1)d | {} | 0 | {} | {} | {} | cost and gate in one | {learns} |",
+            "| {name} | ifonly | {servers} | – | 1 | {servers}(R+1)d | {} | 0 | {} | {} | {} | cost and gate in one table | {learns} |",
             sealed::SERVERS * params.levels(),
             sealed.bits(),
             sealed::SERVERS * sealed.payload_length(),
@@ -99,7 +100,7 @@ fn row(scheme: &'static Scheme, params: &Params) -> String {
     };
     let shared = list(phases.map(|phase| slots(phase).join(", ")).collect());
     let (cost, bytes) = (instance.cost(), instance.bytes());
-    let origin = if scheme.origin == Origin::Paper { "the paper" } else { "ifonly" };
+    let origin = if scheme.origin == Origin::Paper { "paper" } else { "ifonly" };
     format!(
         "| {} | {origin} | {servers} | {kappas} | {} | {} | {} | {} | {} | {} | {} | {shared} | {} |",
         scheme.name,

@@ -1,22 +1,23 @@
-//! d_min, the room for Mask-PCR's noise: masks below d_min never change the order of distances that
-//! differ by d_min.
+//! d_min, the size of the masks of Mask-PCR. Masks below d_min never change the order of distances
+//! that differ by at least d_min.
 
 use crate::row_function::Rows;
 
-/// How d_min is found.
+/// How d_min is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaskRule {
-    /// The paper's: the smallest gap between the distances of two rows from one rejected sample.
-    /// Ties make it 0, and real data has ties.
+    /// The rule of the paper: the smallest gap between the distances of two rows from one rejected
+    /// sample. Ties make it 0, and real data has ties.
     Closure,
-    /// The smallest gap between *distinct* distances: exact up to the choice among tied rows.
+    /// The smallest gap between *distinct* distances. The result is exact except for the choice
+    /// among tied rows.
     Distinct,
-    /// By hand, to be reported with the accuracy that was measured for it.
+    /// A given value. A report must state the accuracy measured with it.
     Given(u64),
 }
 
-/// d_min of the rows for the given rejected samples. Without two rows, or without a gap, there is
-/// nothing to confuse and the result is `None`; 0 means that no mask is safe.
+/// d_min of the rows for the given rejected samples. The result is `None` if there are fewer than
+/// two rows or there is no gap, because then nothing can be confused. 0 means that no mask is safe.
 pub(crate) fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Option<u64> {
     let gaps = |x: &Vec<u16>| {
         let mut distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();
@@ -32,19 +33,19 @@ pub(crate) fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Optio
     }
 }
 
-/// Whether x is in the closure of the rejected samples: no pair of rows is closer together, seen
-/// from x, than from a rejected sample, and x itself is not accepted. For such x the paper's d_min
-/// is safe.
+/// Whether x is in the closure of the rejected samples: seen from x, every pair of rows has at
+/// least the gap that it has from each rejected sample, and x is not an accepted row. For such x
+/// the paper's d_min is safe.
 pub(crate) fn in_closure(x: &[u16], rows: &Rows, rejected: &[Vec<u16>]) -> bool {
-    let spread = |x: &[u16]| {
+    let gaps = |x: &[u16]| {
         let distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();
         (0..distances.len())
             .flat_map(|i| (0..i).map(move |j| (i, j)))
             .map(|(i, j)| distances[i].abs_diff(distances[j]))
             .collect::<Vec<u64>>()
     };
-    let seen = spread(x);
-    let wide = |sample: &Vec<u16>| spread(sample).iter().zip(&seen).all(|(theirs, ours)| ours >= theirs);
+    let ours = gaps(x);
+    let wide = |sample: &Vec<u16>| gaps(sample).iter().zip(&ours).all(|(theirs, ours)| ours >= theirs);
     !rows.iter().any(|y| y == x) && rejected.iter().all(wide)
 }
 
@@ -77,10 +78,10 @@ mod tests {
         assert!(in_closure(&[1, 2], &rows(), &rejected));
         assert!(!in_closure(&[3, 0], &rows(), &rejected));
         assert!(!in_closure(&[1, 1], &rows(), &rejected));
-        let room = d_min(MaskRule::Closure, &rows(), &rejected).unwrap();
+        let bound = d_min(MaskRule::Closure, &rows(), &rejected).unwrap();
         for x in (0..=9).flat_map(|a| (0..=9).map(move |b| vec![a, b])) {
             if in_closure(&x, &rows(), &rejected) {
-                assert!(d_min(MaskRule::Closure, &rows(), &[x]).unwrap() >= room);
+                assert!(d_min(MaskRule::Closure, &rows(), &[x]).unwrap() >= bound);
             }
         }
     }

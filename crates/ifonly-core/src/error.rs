@@ -1,51 +1,51 @@
-//! What can go wrong in a search that was sent.
+//! Errors of a search that has been started.
 
 use crate::candidates::ImpossibleValue;
 use crate::decode::DecodeError;
 use crate::phase::PhaseError;
 
-/// What went wrong during a search, and whose fault it is.
+/// Why a search failed, and which servers are at fault if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Silence or lies beyond what the deployment bears.
+    /// More servers are silent or lie than the deployment tolerates.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// An answer that is not what the scheme says.
+    /// The answers of a phase do not have the form that the scheme requires.
     #[error(transparent)]
-    Round(PhaseError),
-    /// A value that honest servers cannot give.
+    Phase(PhaseError),
+    /// A decoded value that answers of honest servers cannot produce.
     #[error(transparent)]
-    Implausible(#[from] ImpossibleValue),
-    /// Servers with different root keys, versions or parameters.
+    ImpossibleValue(#[from] ImpossibleValue),
+    /// Servers have different root keys, versions or parameters.
     #[error(
-        "servers {first} and {second} disagree about keys or parameters; their operators must compare key epochs and bundles"
+        "servers {first} and {second} have different keys, data or parameters; their operators must compare key epochs and bundles"
     )]
     KeyCheck {
-        /// Counted from 1.
+        /// Server index, from 1.
         first: usize,
-        /// Counted from 1.
+        /// Server index, from 1.
         second: usize,
     },
-    /// Not enough answers, because some were no answers.
-    #[error("the responses of servers {servers:?} are malformed, and too few others answered")]
+    /// Too few answers remain because some were malformed.
+    #[error("the responses of servers {servers:?} are malformed, and too few other servers answered")]
     Malformed {
-        /// Counted from 1.
+        /// Server index, from 1.
         servers: Vec<usize>,
     },
-    /// A scheme that needs everybody, and somebody did not answer.
-    #[error("servers {servers:?} gave no answer, and all are needed")]
+    /// A scheme needs the answers of all servers, and some are missing.
+    #[error("servers {servers:?} gave no answer, and this scheme needs the answers of all servers")]
     Missing {
-        /// Counted from 1.
+        /// Server index, from 1.
         servers: Vec<usize>,
     },
-    /// Answers of servers that did not run the same search.
-    #[error("the answers do not fit together ({0}): a server lied or holds another database")]
-    Unfitting(&'static str),
-    /// The fetched bytes are no record.
+    /// The servers did not run the same search.
+    #[error("the answers are inconsistent ({0}): a server lied or holds another database")]
+    Inconsistent(&'static str),
+    /// The fetched bytes are not a record.
     #[error("the fetched bytes are not a record: a server lied or holds another database")]
     NotARecord,
-    /// The record is not the institution's.
+    /// The record is not signed by the institution.
     #[error(
         "the fetched record is not signed by the institution's key: a server forged it, or serves records of another bundle"
     )]
@@ -55,8 +55,8 @@ pub enum SearchError {
         "the fetched record does not have the cost that was decoded for it: a server lied or holds another database"
     )]
     WrongRecord,
-    /// Somebody stopped halfway.
-    #[error("the search was not led to its end: there is an outcome only after the last step")]
+    /// `finish` was called too early.
+    #[error("finish() was called before the last step of the search")]
     Unfinished,
 }
 
@@ -64,7 +64,7 @@ impl From<PhaseError> for SearchError {
     fn from(error: PhaseError) -> SearchError {
         match error {
             PhaseError::Decode(error) => SearchError::Decode(error),
-            other => SearchError::Round(other),
+            other => SearchError::Phase(other),
         }
     }
 }

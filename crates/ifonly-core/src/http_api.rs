@@ -1,34 +1,34 @@
-//! What a server offers over HTTP, said once for both sides: paths, header names, lengths and
-//! problem types.
+//! Names of the HTTP binding, for clients and servers: paths, header names, lengths and problem
+//! types (docs/protocol.md, section 2).
 
 pub use ifonly_algebra::keys::{CHECK_LENGTH, TICKET_LENGTH};
 
-/// Where the manifest is.
+/// Path of the manifest.
 pub const MANIFEST_PATH: &str = "/v1/manifest";
-/// The header of the manifest's response that says which server speaks; the manifest is the same at
-/// all of them.
-pub const SERVER_HEADER: &str = "ifonly-server-index";
-/// The header of that response that names the digests of manifests before it, where they are still
-/// answered: hexadecimal, the newest first, with commas between.
-pub const EARLIER_HEADER: &str = "ifonly-previous-manifests";
+/// Response header with the server index. The manifest is the same at all servers, so it does not
+/// contain the index.
+pub const SERVER_INDEX_HEADER: &str = "ifonly-server-index";
+/// Response header with the digests of earlier manifests that the server still answers for:
+/// hexadecimal, newest first, separated by commas.
+pub const PREVIOUS_MANIFESTS_HEADER: &str = "ifonly-previous-manifests";
 /// The media type of messages and responses.
 pub const MESSAGE_TYPE: &str = "application/octet-stream";
 /// The media type of problem documents (RFC 9457).
 pub const PROBLEM_TYPE: &str = "application/problem+json";
-/// Bytes of the checksum after every response: the first ones of its BLAKE3 hash.
+/// Length of the checksum after every response: the first bytes of its BLAKE3 hash.
 pub const CHECKSUM_LENGTH: usize = 16;
 
-/// Where a message is sent.
+/// The path of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// For a phase's answer.
+    /// Messages of a phase.
     Answer,
-    /// For a record.
+    /// Record fetches.
     Record,
 }
 
 impl Route {
-    /// Its path.
+    /// The path.
     pub const fn path(self) -> &'static str {
         match self {
             Route::Answer => "/v1/answer",
@@ -41,7 +41,7 @@ const URN: &str = "urn:ifonly:problem:";
 
 macro_rules! problem_types {
     ($($(#[$doc:meta])* $id:ident = $name:literal,)*) => {
-        /// What kind of problem a server's problem document is about.
+        /// The type of a problem document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ProblemType {
@@ -49,10 +49,10 @@ macro_rules! problem_types {
         }
 
         impl ProblemType {
-            /// All of them.
+            /// All problem types.
             pub(crate) const ALL: &[ProblemType] = &[$(ProblemType::$id,)*];
 
-            /// Its name, the last part of the document's `type`.
+            /// The name, which is the last part of `type` in the document.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(ProblemType::$id => $name,)*
@@ -63,55 +63,55 @@ macro_rules! problem_types {
 }
 
 problem_types! {
-    /// No token, or one that is not known.
+    /// The token is missing or unknown.
     Unauthorized = "unauthorized",
-    /// The token has no sessions left.
+    /// The token has no searches left.
     BudgetExhausted = "budget-exhausted",
-    /// Spent sessions cannot be recorded at the moment.
+    /// The server cannot record searches at the moment.
     LedgerUnavailable = "ledger-unavailable",
-    /// More requests than the server takes at once.
+    /// The server has too many requests.
     Overloaded = "overloaded",
-    /// The body is longer than any message can be.
+    /// The body is longer than any valid message.
     TooLarge = "too-large",
     /// The body did not arrive in time.
     UploadTimeout = "upload-timeout",
-    /// The body broke off.
+    /// The body is incomplete.
     IncompleteBody = "incomplete-body",
-    /// The query was made for another manifest.
+    /// The server does not serve this manifest.
     UnknownManifest = "unknown-manifest",
-    /// The query was made for a key epoch that is not served.
+    /// The server does not serve this key epoch.
     UnknownKeyEpoch = "unknown-key-epoch",
-    /// The scheme is not offered.
+    /// The server does not offer this scheme.
     SchemeNotOffered = "scheme-not-offered",
-    /// The message is of a protocol version that the server does not speak.
+    /// The server does not support this protocol version.
     UnsupportedVersion = "unsupported-version",
-    /// The message goes on with a search that the servers have not begun.
+    /// The ticket is not valid for the search of the message.
     WrongTicket = "wrong-ticket",
     /// The message is for another server.
     WrongServer = "wrong-server",
-    /// The message is none.
+    /// The message could not be decoded.
     Malformed = "malformed",
-    /// A record query at the path of answers, or the other way round.
+    /// A record fetch at the path of answers, or the reverse.
     WrongPath = "wrong-path",
-    /// The servers of a sealed search did not bring it to its end.
+    /// The servers did not complete a sealed search.
     PeerFailure = "peer-failure",
-    /// Some of the server's rows are on machines that are not there.
+    /// Some shards of the server are not reachable.
     ShardsUnavailable = "shards-unavailable",
-    /// A fault of the server itself.
+    /// An internal error of the server.
     Internal = "internal",
-    /// No such path.
+    /// The path does not exist.
     NotFound = "not-found",
-    /// A path with another method.
+    /// The path does not allow this method.
     MethodNotAllowed = "method-not-allowed",
 }
 
 impl ProblemType {
-    /// The document's `type`.
+    /// The `type` of the document.
     pub fn urn(self) -> String {
         format!("{URN}{}", self.name())
     }
 
-    /// From the document's `type`.
+    /// The problem type with this `type`.
     pub fn of(urn: &str) -> Option<ProblemType> {
         let name = urn.strip_prefix(URN)?;
         ProblemType::ALL.iter().copied().find(|problem| problem.name() == name)

@@ -1,4 +1,4 @@
-//! A whole server in memory, without network or files: for examples, experiments and tests.
+//! A server in memory, without network or files, for examples, experiments and tests.
 
 use crate::keys::RootKey;
 use crate::row_function::Rows;
@@ -6,7 +6,7 @@ use crate::scheme::instance::SchemeInstance;
 use crate::search::HeaderContext;
 use crate::server_protocol::{Refusal, ServerProtocol};
 
-/// One server with its replica of the rows.
+/// One server with a copy of the rows.
 #[derive(Debug)]
 pub struct MemoryServer {
     protocol: ServerProtocol,
@@ -16,14 +16,26 @@ pub struct MemoryServer {
 }
 
 impl MemoryServer {
-    /// Server `index` (counted from 1). The record of a row is its levels, two little-endian bytes
+    /// Server `index`, counted from 1. The record of a row is its levels, two little-endian bytes
     /// each.
     pub fn new(index: u8, instance: &SchemeInstance, key: &RootKey, rows: &Rows) -> MemoryServer {
+        // There is no manifest; all servers of one experiment use this digest.
+        MemoryServer::with_digest(index, instance, key, rows, [0; 32])
+    }
+
+    /// The same server with another digest in the place of the manifest's. All servers of one
+    /// experiment need the same digest.
+    pub fn with_digest(
+        index: u8,
+        instance: &SchemeInstance,
+        key: &RootKey,
+        rows: &Rows,
+        digest: [u8; 32],
+    ) -> MemoryServer {
         let records: Vec<Vec<u8>> =
             rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        // There is no manifest; all servers of one experiment share this digest.
         let header_context = HeaderContext {
-            digest: [0; 32],
+            digest,
             epoch: key.epoch(),
             record_length: 2 * instance.params().features(),
             signer: None,
@@ -39,7 +51,7 @@ impl MemoryServer {
         MemoryServer { protocol, rows: rows.clone(), sealed, header_context }
     }
 
-    /// Whom a search must address.
+    /// The header context of searches at this server.
     pub fn header_context(&self) -> HeaderContext {
         self.header_context
     }

@@ -1,16 +1,16 @@
-//! What a deployment fixes once for everybody: the shape of the database, thresholds and limits.
+//! Public parameters of a deployment: size of the database, thresholds and limits.
 //!
-//! All of it is public and stands in the manifest. Nothing here may be chosen per query: F, L or L1
-//! chosen by the user would tell the servers |I| and max w.
+//! All parameters are in the manifest and hold for every query. A client must not choose F, L or L1
+//! per query: servers see the field, and it would reveal |I| and max w.
 
-/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them
-/// the [`ManifestParams`], and with everything left open the [`ParamOptions`] of a build and of its
-/// command line. A parameter is one entry, its usual value and its flag included; `service` holds
-/// those that the engine need not know.
+/// Defines three views of one list of parameters: [`Params`] for the protocol, with the numbers of
+/// levels and rows; [`ManifestParams`] as in the manifest; [`ParamOptions`] with every parameter
+/// optional, for a build and its command line. Each entry has a default and its flag. The protocol
+/// does not need the entries of `service`.
 macro_rules! parameters {
     (
-        engine { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $usual:expr, flag($($flag:tt)+);)+ }
-        service { $($(#[doc = $sdoc:literal])+ $sname:ident: $stype:ty = $susual:expr, flag($($sflag:tt)+);)+ }
+        engine { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, flag($($flag:tt)+);)+ }
+        service { $($(#[doc = $sdoc:literal])+ $sname:ident: $stype:ty = $sdefault:expr, flag($($sflag:tt)+);)+ }
     ) => {
         /// The public parameters of a deployment.
         #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -30,7 +30,7 @@ macro_rules! parameters {
             $($(#[doc = $sdoc])+ pub $sname: $stype,)+
         }
 
-        /// What is asked of a deployment; the rest is as usual.
+        /// Requested parameters; those that are `None` keep their defaults.
         #[derive(Clone, Debug, Default, serde::Deserialize)]
         #[serde(default)]
         #[cfg_attr(feature = "clap", derive(clap::Args))]
@@ -41,22 +41,22 @@ macro_rules! parameters {
 
         impl Default for ManifestParams {
             fn default() -> ManifestParams {
-                ManifestParams { $($name: $usual,)+ $($sname: $susual,)+ }
+                ManifestParams { $($name: $default,)+ $($sname: $sdefault,)+ }
             }
         }
 
         impl ParamOptions {
-            /// Changes what is asked for.
-            pub fn apply(&self, terms: &mut ManifestParams) {
-                $(if let Some(value) = self.$name { terms.$name = value; })+
-                $(if let Some(value) = self.$sname { terms.$sname = value; })+
+            /// Overwrites the parameters that are set here.
+            pub fn apply(&self, params: &mut ManifestParams) {
+                $(if let Some(value) = self.$name { params.$name = value; })+
+                $(if let Some(value) = self.$sname { params.$sname = value; })+
             }
         }
 
         impl Params {
-            /// The engine's view of the terms under which rows of this shape are served.
-            pub fn under(terms: &ManifestParams, ranges: Vec<u32>, rows: usize) -> Params {
-                Params { ranges, rows, $($name: terms.$name,)+ }
+            /// The parameters of a manifest, for rows with these ranges.
+            pub fn from_manifest(params: &ManifestParams, ranges: Vec<u32>, rows: usize) -> Params {
+                Params { ranges, rows, $($name: params.$name,)+ }
             }
         }
     };
@@ -64,37 +64,37 @@ macro_rules! parameters {
 
 parameters! {
     engine {
-        /// T: any so many servers together learn nothing.
+        /// T: number of servers that may collude and learn nothing.
         threshold: usize = 1, flag(value_name = "T");
-        /// S: so many servers may stay silent.
+        /// S: number of unresponsive servers tolerated.
         silent: usize = 0, flag(value_name = "S");
-        /// B: so many servers may lie and are corrected.
+        /// B: number of lying servers corrected.
         lying: usize = 0, flag(value_name = "B");
-        /// Rows are listed in a fresh secret order for every search.
+        /// List the rows in a fresh secret order in every search.
         shuffle: bool = true, flag(
             long = "no-shuffle", num_args = 0, default_missing_value = "false",
-            help = "List the rows in stored order; distances can then be linked across sessions"
+            help = "List the rows in stored order; a user can then link distances of several searches"
         );
-        /// Ask everything twice, so that a lying server shows.
+        /// Duplicate each query so that the client detects a lying server.
         verified: bool = false, flag(num_args = 0, default_missing_value = "true");
         /// L1, the largest weight.
         weight_limit: u64 = 10, flag(value_name = "L1");
-        /// F, the most immutable features (Single-Phase only); all unless given.
+        /// F, the largest number of immutable features (single-phase schemes only); all by default.
         immutable_limit: usize = 0, flag(value_name = "F");
-        /// d_min of the Mask schemes: masks are uniform on `0..d_min`.
+        /// d_min of the mask schemes: masks are uniform on `0..d_min`.
         d_min: u64 = 1, flag(value_name = "D_MIN");
-        /// p of the lp schemes, even.
+        /// p of the ℓ_p schemes; even.
         exponent: u32 = 4, flag(value_name = "P");
-        /// The largest entry of a cost table; unless given, what weights and counted changes need.
+        /// The largest entry of a cost table; by default, what weights and counted changes need.
         cost_limit: u64 = 1, flag(value_name = "COST");
     }
     service {
-        /// The most records of one search.
+        /// The largest number of records that one search may fetch.
         top_limit: usize = 10, flag(value_name = "K");
     }
 }
 
-/// Which parameter cannot be.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{parameter} = {value} {reason}")]
@@ -108,22 +108,22 @@ pub struct ParamsError {
 }
 
 impl Params {
-    /// More levels than this do not fit into a row store.
+    /// The largest R_k; row stores use 16-bit levels.
     pub const MAX_RANGE: u32 = 65_535;
-    /// Databases end here.
+    /// The largest number of rows.
     pub const MAX_ROWS: usize = u32::MAX as usize;
-    /// Features end here.
+    /// The largest number of features.
     pub const MAX_FEATURES: usize = 4096;
-    /// Thresholds end here, so that server counts stay in a byte.
+    /// The largest T, S and B; with it, server indices fit into a byte.
     pub(crate) const MAX_THRESHOLD: usize = 16;
-    /// Exponents end here.
+    /// The largest exponent.
     const MAX_EXPONENT: u32 = 16;
 
-    /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of
-    /// one value.
+    /// Parameters of a plain deployment: T = 1, S = B = 0, no shuffle, no weights, any feature may
+    /// be immutable, masks are 0.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
         let widest = u64::from(ranges.iter().copied().max().unwrap_or(0));
-        let terms = ManifestParams {
+        let params = ManifestParams {
             immutable_limit: ranges.len(),
             weight_limit: 1,
             exponent: 2,
@@ -131,7 +131,7 @@ impl Params {
             shuffle: false,
             ..ManifestParams::default()
         };
-        Params::under(&terms, ranges, rows)
+        Params::from_manifest(&params, ranges, rows)
     }
 
     /// d, the number of features.
@@ -149,7 +149,7 @@ impl Params {
         self.power_bound(2)
     }
 
-    /// Σ R_k^p; saturates, and no field holds a saturated bound.
+    /// Σ R_k^p. The sum saturates; no field holds a saturated bound.
     pub(crate) fn power_bound(&self, p: u32) -> u128 {
         self.ranges.iter().fold(0u128, |sum, &range| sum.saturating_add(u128::from(range).saturating_pow(p)))
     }
@@ -164,8 +164,9 @@ impl Params {
         u128::from(self.cost_limit).saturating_mul(self.features() as u128)
     }
 
-    /// Single-Phase's bound `F(L−1)R² + most` with `L = most + 1`, `most` the largest cost of the
-    /// mutable features. With ranges of their own, the F widest features count.
+    /// The bound `F(L−1)R² + most` of the single-phase schemes, with `L = most + 1`; `most` is the
+    /// largest cost of the mutable features. If features have different ranges, the F largest R_k²
+    /// count.
     pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
         let mut squares: Vec<u128> = self.ranges.iter().map(|&range| u128::from(range).pow(2)).collect();
         squares.sort_unstable_by(|a, b| b.cmp(a));
@@ -173,7 +174,7 @@ impl Params {
         most.saturating_mul(widest).saturating_add(most)
     }
 
-    /// Whether the numbers make sense by themselves.
+    /// Checks every parameter against its limits.
     pub fn check(&self) -> Result<(), ParamsError> {
         let refuse =
             |parameter, value: u128, reason: &str| Err(ParamsError { parameter, value, reason: reason.into() });
@@ -201,10 +202,10 @@ impl Params {
             return refuse("weight_limit", 0, "must be at least 1");
         }
         if self.immutable_limit > self.ranges.len() {
-            return refuse("immutable_limit", self.immutable_limit as u128, "exceeds the number of features");
+            return refuse("immutable_limit", self.immutable_limit as u128, "must be at most the number of features");
         }
         if self.d_min == 0 {
-            return refuse("mask", 0, "must be at least 1 (1 masks nothing)");
+            return refuse("d_min", 0, "must be at least 1 (with 1 every mask is 0)");
         }
         if self.exponent < 2 || self.exponent % 2 == 1 || self.exponent > Self::MAX_EXPONENT {
             return refuse(

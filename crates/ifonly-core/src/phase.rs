@@ -1,9 +1,9 @@
-//! One phase on the user's side, at the level of symbols: share, cancel, decode, verify.
+//! One phase on the user's side, in field elements: share, cancel, decode, verify.
 //!
-//! Whoever made the shares can compute the part of each answer that has neither y nor a server's
-//! secret in it: the known part of the program that server n runs. It is subtracted from server n's
-//! answers, at all degrees at once; what is left has degree κ. After interpolation the known part
-//! at 0, the program of the secrets themselves, is added back.
+//! The client knows the shares, so it can compute the *known part* of each answer: the part of the
+//! program of server n that contains neither y nor a secret of the servers. The client subtracts it
+//! from the answers of server n, and the rest has degree κ. After interpolation the client adds the
+//! known part at 0, which is the program of the secrets themselves.
 
 use crate::decode::{DecodeError, coefficient_weights, select_consistent};
 use crate::field::FieldElement;
@@ -15,19 +15,19 @@ use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What the user keeps of one phase.
+/// State of the client for one phase.
 #[derive(Debug)]
 pub struct PhaseState {
     phase: usize,
-    opening: PhaseSecrets,
+    secrets: PhaseSecrets,
     shares: Vec<SlotVectors>,
-    promised: Vec<SlotVectors>,
+    committed: Vec<SlotVectors>,
     r: Option<FieldElement>,
 }
 
 impl Drop for PhaseState {
     fn drop(&mut self) {
-        self.opening.offset.zeroize();
+        self.secrets.offset.zeroize();
         self.r.zeroize();
     }
 }
@@ -35,11 +35,11 @@ impl Drop for PhaseState {
 /// The decoded values of a phase. Wiped on drop.
 #[derive(Debug)]
 pub struct PhaseValues {
-    /// Row by row, the scheme's outputs (without the verification's).
+    /// The outputs of the scheme, row by row, without the second half of a verified answer.
     pub values: Vec<FieldElement>,
     /// The values of a row that no share selects.
     pub empty_row: Vec<FieldElement>,
-    /// Who lied and was left out, counted from 1.
+    /// Lying servers that were excluded, counted from 1.
     pub lying_servers: Vec<usize>,
 }
 
@@ -50,19 +50,19 @@ impl Drop for PhaseValues {
     }
 }
 
-/// Why a phase gave no values.
+/// Why a phase could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhaseError {
     /// The answers do not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// An answer has the wrong number of symbols for the scheme.
-    #[error("the answers have {have} symbols instead of {need}")]
+    /// An answer has the wrong number of field elements.
+    #[error("an answer has {have} field elements instead of {need}")]
     Length {
-        /// Symbols that came.
+        /// Elements received.
         have: usize,
-        /// Symbols expected.
+        /// Elements expected.
         need: usize,
     },
     /// The second, scaled answer is not r times the first.
@@ -74,7 +74,8 @@ pub enum PhaseError {
 }
 
 impl PhaseState {
-    /// Shares the secrets of a phase. `theta` is what the phase before found, `before` that phase.
+    /// Shares the secrets of a phase. `theta` are the rows that the phase before selected; `before`
+    /// is the state of that phase.
     pub fn new(
         instance: &SchemeInstance,
         phase: usize,
@@ -84,15 +85,15 @@ impl PhaseState {
         random: &mut (impl RandomSource + ?Sized),
     ) -> PhaseState {
         let r = instance.params().verified.then(|| instance.field().sample_nonzero(random));
-        let opening = instance.open(phase, secret, theta, r);
-        let promised = before.map_or(&[][..], |round| round.promised.as_slice());
-        let shares = instance.share(phase, &opening.vectors, promised, random);
-        let promised = match (phase, instance.share_commitments()) {
-            // Without Θ, which is not known yet and in no promised slot.
+        let secrets = instance.open(phase, secret, theta, r);
+        let committed = before.map_or(&[][..], |before| before.committed.as_slice());
+        let shares = instance.share(phase, &secrets.vectors, committed, random);
+        let committed = match (phase, instance.share_commitments()) {
+            // Θ is not known yet; no committed slot depends on it.
             (0, 1..) => instance.committed_shares(&instance.open(1, secret, &[], None).vectors, &shares, random),
             _ => vec![],
         };
-        PhaseState { phase, opening, shares, promised, r }
+        PhaseState { phase, secrets, shares, committed, r }
     }
 
     /// The shares, one entry per responder.
@@ -100,12 +101,12 @@ impl PhaseState {
         &self.shares
     }
 
-    /// What the first phase promises to show to each server of the second.
+    /// The shares of phase 1 to which phase 0 commits, one entry per server of phase 1.
     pub fn committed(&self) -> &[SlotVectors] {
-        &self.promised
+        &self.committed
     }
 
-    /// The values behind the answers of the responders (`None` for a silent one).
+    /// Decodes the answers of the responders (`None` if an answer is missing).
     pub fn decode(
         &self,
         instance: &SchemeInstance,
@@ -139,24 +140,24 @@ impl PhaseState {
         Ok(PhaseValues { values, empty_row, lying_servers: agreed.lying_servers })
     }
 
-    /// How the answers of `spoke` (counted from 0) become values, and the values of a row that no
-    /// share selects, if that is all there is to do: no answer to spare that others could be
-    /// checked by, and no second, scaled answer.
+    /// The interpolation plan for the answers of `servers` (counted from 0), and the values of a
+    /// row that no share selects. The result is `None` if there is more to do: spare answers that
+    /// allow correction, or verification.
     pub(crate) fn interpolation(
         &self,
         instance: &SchemeInstance,
-        spoke: &[usize],
+        servers: &[usize],
     ) -> Option<(InterpolationPlan, Vec<FieldElement>)> {
-        if self.r.is_some() || spoke.len() != instance.kappa(self.phase) + 1 {
+        if self.r.is_some() || servers.len() != instance.kappa(self.phase) + 1 {
             return None;
         }
         let field = instance.field();
         let points: Option<Vec<FieldElement>> =
-            spoke.iter().map(|&server| instance.points().get(server).copied()).collect();
+            servers.iter().map(|&server| instance.points().get(server).copied()).collect();
         let weights = coefficient_weights(field, &points?, 0);
         let empty_row = self.empty_row(instance);
         let mut constants = empty_row.clone();
-        for (&server, &weight) in spoke.iter().zip(&weights) {
+        for (&server, &weight) in servers.iter().zip(&weights) {
             let known = self.known(instance, self.shares.get(server)?);
             for (constant, known) in constants.iter_mut().zip(known) {
                 *constant = field.sub(*constant, field.mul(weight, known));
@@ -165,26 +166,26 @@ impl PhaseState {
         Some((InterpolationPlan { field: field.clone(), weights, constants }, empty_row))
     }
 
-    /// The part without y of what a server with these shares answers for a row.
+    /// The known part of the outputs of a server with these shares.
     fn known(&self, instance: &SchemeInstance, share: &SlotVectors) -> Vec<FieldElement> {
         let program = instance.program(self.phase, share);
         (0..instance.outputs(self.phase)).map(|output| program.known_part(output)).collect()
     }
 
-    /// What is added back at 0, which is the value of a row that no share selects.
+    /// The known part at 0, which is the value of a row that no share selects.
     fn empty_row(&self, instance: &SchemeInstance) -> Vec<FieldElement> {
-        // The program of the secrets themselves holds them all.
-        let program = Zeroizing::new(instance.program(self.phase, &self.opening.vectors));
+        // The program contains all secrets.
+        let program = Zeroizing::new(instance.program(self.phase, &self.secrets.vectors));
         let plain = instance.outputs(self.phase) / if self.r.is_some() { 2 } else { 1 };
         let mut empty_row: Vec<FieldElement> = (0..plain).map(|output| program.known_part(output)).collect();
         // The offset belongs to the cost, which is the last output.
         if let Some(last) = empty_row.last_mut() {
-            *last = instance.field().add(*last, self.opening.offset);
+            *last = instance.field().add(*last, self.secrets.offset);
         }
         empty_row
     }
 
-    /// The first half of each row, if the second is r times it everywhere.
+    /// The first half of each row, if the second half is r times the first in all rows.
     fn verified(
         &self,
         instance: &SchemeInstance,

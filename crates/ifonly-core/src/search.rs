@@ -1,19 +1,20 @@
-//! A user's whole search as one machine: every phase, then the records, whatever turns up.
+//! A complete search as a state machine: every phase, then the record fetches, whatever the servers
+//! answer.
 //!
 //! ```text
-//! while let Some(Outgoing { route, messages, response_length }) = search.next(&mut random) {
-//!     search.receive(/* what the servers answered to the messages */);
+//! while let Some(StepMessages { route, messages, response_length }) = search.next(&mut random) {
+//!     search.receive(/* the responses of the servers */);
 //! }
-//! let outcome = search.finish()?;
+//! let result = search.finish()?;
 //! ```
 //!
-//! What servers see must not depend on what the user learns. So a phase that fails, an empty Θ, or
-//! fewer qualifying rows than wanted never stop the search: the remaining phases and fetches run
-//! with dummies of the same shape, and the fault is reported at the end, locally.
+//! What servers see must not depend on what the user learns. So a failed phase, an empty Θ or too
+//! few matching rows do not stop the search. The remaining phases and fetches run with dummy
+//! queries of the same form, and the error is reported locally at the end.
 //!
-//! Nothing here waits, reads a clock or starts a thread, and no order of calls panics: what was not
-//! received before the next step is silence, what nobody asked for is ignored, and a search that
-//! was not led to its end has no outcome.
+//! The search does not wait, read a clock or start a thread. No order of calls panics: a response
+//! that is missing before the next step counts as silence, unrequested data is ignored, and an
+//! unfinished search has no result.
 
 use crate::candidates::{CandidateFilter, Candidates, DecodedCost, ImpossibleValue};
 use crate::decode::DecodeError;
@@ -37,46 +38,40 @@ use crate::{aont, wire};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Whom the user asks: what goes into every header beside the scheme.
+/// The part of every header that does not depend on the scheme, and how to check records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderContext {
     /// The manifest's digest.
     pub digest: [u8; 32],
     /// The current key epoch.
     pub epoch: u32,
-    /// Bytes of a record, its signature included.
+    /// Bytes of a record with its signature.
     pub record_length: usize,
-    /// Who must have signed it; `None` where nobody signs.
+    /// The key that must have signed records; `None` if records are unsigned.
     pub signer: Option<RecordVerifier>,
 }
 
 impl HeaderContext {
-    /// The record in a sealed one, if it is whole and the institution's; by the same steps whether
-    /// it is or not.
-    pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, SearchError> {
-        let (record, whole) = aont::unmask(sealed).ok_or(SearchError::NotARecord)?;
+    /// Decodes an encoded record and checks its signature. The steps are the same whether the
+    /// checks succeed or not.
+    pub fn open_record(&self, encoded: &[u8]) -> Result<Vec<u8>, SearchError> {
+        let (record, complete) = aont::decode_unchecked(encoded).ok_or(SearchError::NotARecord)?;
         let (record, signed) = match &self.signer {
             Some(signer) => signer.open(record).ok_or(SearchError::NotARecord)?,
             None => (record, true),
         };
-        match (whole, signed) {
+        match (complete, signed) {
             (true, true) => Ok(record),
             (true, false) => Err(SearchError::Forged),
             (false, _) => Err(SearchError::NotARecord),
         }
     }
 
-    /// The header of a stage that asks the first `responders` servers.
-    pub fn header(
-        &self,
-        instance: &SchemeInstance,
-        stage: MessageKind,
-        responders: usize,
-        parent: SearchRef,
-    ) -> Header {
+    /// The header of messages to the first `responders` servers.
+    pub fn header(&self, instance: &SchemeInstance, kind: MessageKind, responders: usize, parent: SearchRef) -> Header {
         Header {
             scheme: instance.scheme().name.into(),
-            stage,
+            kind,
             epoch: self.epoch,
             digest: self.digest,
             responders: (1..=responders as u8).collect(),
@@ -88,46 +83,47 @@ impl HeaderContext {
 /// One of the nearest rows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NearestRow {
-    /// Its position in the answer, which is its stored row only without shuffle; `None` where the
-    /// scheme does not tell.
+    /// Its position in the answer, which equals its stored row only without shuffle; `None` if the
+    /// scheme does not reveal it.
     pub position: Option<usize>,
-    /// What the scheme says about its cost.
-    pub price: DecodedCost,
+    /// Its decoded cost.
+    pub cost: DecodedCost,
     /// Its record.
     pub record: Vec<u8>,
 }
 
 impl std::fmt::Debug for NearestRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Found(..)")
+        f.write_str("NearestRow(..)")
     }
 }
 
-/// The end of a search.
+/// The result of a search.
 #[derive(Debug)]
 pub struct SearchResult {
-    /// Nearest first; empty when no row qualifies.
+    /// The nearest rows, nearest first; empty if no row matches.
     pub found: Vec<NearestRow>,
-    /// How many rows qualify; `None` where the scheme does not tell.
+    /// The number of matching rows; `None` if the scheme does not reveal it.
     pub matching_rows: Option<usize>,
-    /// Who lied, answered rubbish or under another key, and was left out; counted from 1.
+    /// Servers that were excluded because of a wrong or malformed answer or another key, counted
+    /// from 1.
     pub lying_servers: Vec<usize>,
 }
 
-/// What goes to the servers in one step.
+/// The messages of one step.
 pub struct StepMessages {
-    /// Where.
+    /// The path of the request.
     pub route: Route,
-    /// One for each of the first servers, in their order: the first is for server 1. Together they
-    /// hold the secret, so they are wiped on drop.
+    /// One message per server, in order: the first is for server 1. Together they determine the
+    /// secret, so they are wiped on drop.
     pub messages: Vec<Zeroizing<Vec<u8>>>,
-    /// Bytes of every response, the key-check value included.
+    /// Bytes of every response, including the lead.
     pub response_length: usize,
 }
 
 impl std::fmt::Debug for StepMessages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Outgoing({:?} to {} servers, ..)", self.route, self.messages.len())
+        write!(f, "StepMessages({:?} to {} servers, ..)", self.route, self.messages.len())
     }
 }
 
@@ -136,33 +132,33 @@ pub struct Search {
     instance: Arc<SchemeInstance>,
     header_context: HeaderContext,
     secret: SecretQuery,
-    /// Steps begun: all phases, then as many records as are wanted.
-    begun: usize,
-    /// The last of them, until its responses are read.
-    open: Option<(Step, StepResponses)>,
-    rounds: Vec<PhaseState>,
+    /// Number of started steps: all phases, then one fetch per wanted record.
+    started_steps: usize,
+    /// The current step, until its responses are read.
+    current: Option<(Step, StepResponses)>,
+    phase_states: Vec<PhaseState>,
     theta: Vec<bool>,
     parent: SearchRef,
-    promises: Option<ShareCommitments>,
+    share_commitments: Option<ShareCommitments>,
     candidates: Candidates,
     wanted: Vec<Option<(usize, DecodedCost)>>,
     found: Vec<NearestRow>,
     lying_servers: Vec<usize>,
     malformed: Vec<usize>,
-    fault: Option<SearchError>,
-    interpolate: Option<&'static dyn Interpolator>,
+    error: Option<SearchError>,
+    interpolator: Option<&'static dyn Interpolator>,
     work: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Phase(usize),
-    /// The place among the nearest.
+    /// The rank of the record, from 0.
     Record(usize),
 }
 
 impl Step {
-    fn stage(self) -> MessageKind {
+    fn kind(self) -> MessageKind {
         match self {
             Step::Phase(phase) => MessageKind::Phase(phase as u8),
             Step::Record(_) => MessageKind::Record,
@@ -170,10 +166,10 @@ impl Step {
     }
 }
 
-// Θ, θ* and costs are as secret as x.
+// Θ, the wanted rows and costs are as secret as x, so they are not printed.
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Search({}, step {}, ..)", self.instance.scheme().name, self.begun)
+        write!(f, "Search({}, step {}, ..)", self.instance.scheme().name, self.started_steps)
     }
 }
 
@@ -185,7 +181,8 @@ impl Drop for Search {
 }
 
 impl Search {
-    /// Starts a search for the nearest row. Nothing is sent if the scheme cannot carry the secret.
+    /// Starts a search for the nearest row. It is an error if the scheme does not support the
+    /// query.
     pub fn new(
         instance: impl Into<Arc<SchemeInstance>>,
         secret: SecretQuery,
@@ -194,8 +191,7 @@ impl Search {
         Search::nearest(instance, secret, header_context, 1)
     }
 
-    /// Starts a search for the `k` nearest rows; k is public and decides how many records are
-    /// fetched.
+    /// Starts a search for the `k` nearest rows. k is public: it is the number of fetched records.
     pub fn nearest(
         instance: impl Into<Arc<SchemeInstance>>,
         secret: SecretQuery,
@@ -209,30 +205,30 @@ impl Search {
             instance,
             header_context,
             secret,
-            begun: 0,
-            open: None,
-            rounds: vec![],
+            started_steps: 0,
+            current: None,
+            phase_states: vec![],
             parent: SearchRef::default(),
-            promises: None,
+            share_commitments: None,
             candidates: Candidates::default(),
             wanted: vec![None; k.max(1)],
             found: vec![],
             lying_servers: vec![],
             malformed: vec![],
-            fault: None,
-            interpolate: None,
+            error: None,
+            interpolator: None,
             work: 0,
         })
     }
 
-    /// The same search, with somebody who decodes faster where there is nothing to correct.
-    pub fn interpolated_by(mut self, interpolate: &'static dyn Interpolator) -> Search {
-        self.interpolate = Some(interpolate);
+    /// Uses a faster interpolator where nothing has to be corrected.
+    pub fn interpolated_by(mut self, interpolator: &'static dyn Interpolator) -> Search {
+        self.interpolator = Some(interpolator);
         self
     }
 
-    /// The whole search with `send`, which takes a server (counted from 1) and its message and
-    /// gives its response, or `None` if there is none.
+    /// Runs the complete search. `send` gets a server index (from 1) and a message, and returns the
+    /// response or `None`.
     pub fn run(
         mut self,
         random: &mut impl RandomSource,
@@ -245,66 +241,66 @@ impl Search {
         self.finish()
     }
 
-    /// Reads the responses to the step before and gives the next step's messages; `None` when all
-    /// steps are done. Every step is taken in every search.
+    /// Reads the responses to the previous step and returns the messages of the next one; `None`
+    /// after the last step. Every search takes all steps.
     pub fn next(&mut self, random: &mut impl RandomSource) -> Option<StepMessages> {
-        if let Some((step, reception)) = self.open.take() {
-            self.read(step, reception, random);
+        if let Some((step, responses)) = self.current.take() {
+            self.read(step, responses, random);
         }
         let phases = self.instance.phases();
-        let (step, outgoing) = match self.begun.checked_sub(phases) {
-            None => (Step::Phase(self.begun), self.ask(self.begun, random)),
-            Some(number) if number < self.wanted.len() => (Step::Record(number), self.fetch(number, random)),
+        let (step, outgoing) = match self.started_steps.checked_sub(phases) {
+            None => (Step::Phase(self.started_steps), self.phase_messages(self.started_steps, random)),
+            Some(number) if number < self.wanted.len() => (Step::Record(number), self.record_messages(number, random)),
             Some(_) => return None,
         };
-        let (live, lead) = (self.live(step), step.stage().lead());
-        self.open = Some((step, StepResponses::new(outgoing.messages.len(), outgoing.response_length, lead, live)));
-        self.begun += 1;
+        let (decoder, lead) = (self.decoder(step), step.kind().lead());
+        self.current =
+            Some((step, StepResponses::new(outgoing.messages.len(), outgoing.response_length, lead, decoder)));
+        self.started_steps += 1;
         Some(outgoing)
     }
 
-    /// Takes whole responses, one entry per message and in their order; `None` is silence.
+    /// Takes complete responses, one entry per message in order; `None` is silence.
     pub fn receive(&mut self, responses: Vec<Option<Vec<u8>>>) {
-        let Some((_, reception)) = &mut self.open else { return };
+        let Some((_, received)) = &mut self.current else { return };
         for (server, response) in (1..).zip(responses) {
             if let Some(response) = response {
-                reception.whole(server, response);
+                received.complete(server, response);
             }
         }
-        reception.advance();
+        received.advance();
     }
 
-    /// Takes the next bytes of a server's response, counted from 1, and decodes what is complete by
-    /// now.
+    /// Takes the next bytes of the response of a server (counted from 1) and decodes what is
+    /// complete.
     pub fn receive_part(&mut self, server: usize, bytes: &[u8]) {
-        let Some((_, reception)) = &mut self.open else { return };
-        reception.part(server, bytes);
-        reception.advance();
+        let Some((_, responses)) = &mut self.current else { return };
+        responses.part(server, bytes);
+        responses.advance();
     }
 
-    /// Takes back what came from a server in this step, because it was damaged or broke off. It may
-    /// be received again, from its beginning; otherwise it counts as silence.
+    /// Discards the bytes of a server in this step, because they were damaged or incomplete. The
+    /// response may be received again from its beginning; otherwise it counts as silence.
     pub fn forget(&mut self, server: usize) {
-        let live = self.open.as_ref().and_then(|(step, _)| self.live(*step));
-        if let Some((_, reception)) = &mut self.open {
-            reception.forget(server, live);
+        let decoder = self.current.as_ref().and_then(|(step, _)| self.decoder(*step));
+        if let Some((_, responses)) = &mut self.current {
+            responses.forget(server, decoder);
         }
     }
 
-    /// Values read and compared, and bytes of records opened, until now. Public sizes decide it,
-    /// and whose answers came: never what they decode to. A test holds that against people, lies
-    /// and results of every kind.
+    /// Work done so far: values read and compared, and bytes of records decoded. It depends only on
+    /// public sizes and on which servers answered, never on decoded values. `tests/work.rs` checks
+    /// this for many queries, results and lies.
     pub fn work(&self) -> u64 {
         self.work
     }
 
-    /// The end: what was found, or the first fault. It comes after [`Search::next`] has given
-    /// `None`.
+    /// The result, or the first error. It is available after [`Search::next`] has returned `None`.
     pub fn finish(mut self) -> Result<SearchResult, SearchError> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
-        if self.open.is_some() || self.begun < self.instance.phases() + self.wanted.len() {
+        if self.current.is_some() || self.started_steps < self.instance.phases() + self.wanted.len() {
             return Err(SearchError::Unfinished);
         }
         let mut lying_servers = std::mem::take(&mut self.lying_servers);
@@ -318,67 +314,68 @@ impl Search {
     }
 
     /// The messages of a phase.
-    fn ask(&mut self, phase: usize, random: &mut impl RandomSource) -> StepMessages {
+    fn phase_messages(&mut self, phase: usize, random: &mut impl RandomSource) -> StepMessages {
         let instance = &self.instance;
-        let round = PhaseState::new(instance, phase, &self.secret, &self.theta, self.rounds.last(), random);
+        let state = PhaseState::new(instance, phase, &self.secret, &self.theta, self.phase_states.last(), random);
         let field = instance.field();
         let packed = |share: &SlotVectors| {
             let elements: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
             wire::pack(field, elements.iter())
         };
-        let payloads = round.shares().iter().map(packed).collect();
-        let stage = MessageKind::Phase(phase as u8);
-        // Parameters were checked, so the length fits; a length of 0 would merely be refused.
+        let payloads = state.shares().iter().map(packed).collect();
+        let kind = MessageKind::Phase(phase as u8);
+        // The parameters were checked, so the length fits. A length of 0 would only make every
+        // response too long.
         let response_length =
-            wire::packed_length(field, instance.answer_length(phase)).map_or(0, |bytes| stage.lead() + bytes);
-        let header = self.header(stage, instance.responders(phase));
+            wire::packed_length(field, instance.answer_length(phase)).map_or(0, |bytes| kind.lead() + bytes);
+        let header = self.header(kind, instance.responders(phase));
         let mut sent = messages(&header, payloads, random);
         if phase == 0 {
-            let parts: Vec<_> = round.committed().iter().map(|part| Zeroizing::new(packed(part))).collect();
-            self.promises = (!parts.is_empty()).then(|| ShareCommitments::make(&mut sent, &parts, random));
+            let parts: Vec<_> = state.committed().iter().map(|part| Zeroizing::new(packed(part))).collect();
+            self.share_commitments = (!parts.is_empty()).then(|| ShareCommitments::make(&mut sent, &parts, random));
             self.parent.tau = sent.first().map(Message::tau).unwrap_or_default();
-        } else if let Some(promises) = &self.promises {
-            promises.open_in(&mut sent);
+        } else if let Some(share_commitments) = &self.share_commitments {
+            share_commitments.open_in(&mut sent);
         }
-        self.rounds.push(round);
-        outgoing(Route::Answer, &sent, response_length)
+        self.phase_states.push(state);
+        step_messages(Route::Answer, &sent, response_length)
     }
 
-    /// The messages that fetch the record of nearest row `number`, or a dummy that looks the same.
-    fn fetch(&mut self, number: usize, random: &mut impl RandomSource) -> StepMessages {
+    /// The messages that fetch the record of rank `number`, or a dummy query of the same form.
+    fn record_messages(&mut self, number: usize, random: &mut impl RandomSource) -> StepMessages {
         let position = self.wanted[number].map(|(position, _)| position);
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
         let sent = messages(&self.header(MessageKind::Record, self.instance.servers()), payloads, random);
-        outgoing(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
+        step_messages(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
     }
 
-    fn read(&mut self, step: Step, reception: StepResponses, random: &mut impl RandomSource) {
+    fn read(&mut self, step: Step, responses: StepResponses, random: &mut impl RandomSource) {
         match step {
-            Step::Phase(phase) => self.read_phase(phase, reception, random),
-            Step::Record(number) => self.read_record(number, &reception, random),
+            Step::Phase(phase) => self.read_phase(phase, responses, random),
+            Step::Record(number) => self.read_record(number, &responses, random),
         }
     }
 
-    fn read_phase(&mut self, phase: usize, reception: StepResponses, random: &mut impl RandomSource) {
+    fn read_phase(&mut self, phase: usize, responses: StepResponses, random: &mut impl RandomSource) {
         if phase == 0 {
-            // Whatever the answers are worth: what the rest of the search shows follows from what
-            // servers said alone.
-            self.parent.ticket = reception.ticket().unwrap_or_default();
+            // This also happens if decoding fails, so that later messages depend only on what the
+            // servers sent.
+            self.parent.ticket = responses.ticket().unwrap_or_default();
         }
-        let candidates = self.candidates_of(phase, reception, random);
+        let candidates = self.candidates_of(phase, responses, random);
         self.theta.zeroize();
         match candidates {
-            Ok((mut candidates, implausible)) => {
+            Ok((mut candidates, impossible)) => {
                 self.work += candidates.work();
-                if let Some(implausible) = implausible {
-                    self.fault.get_or_insert(implausible.into());
+                if let Some(impossible) = impossible {
+                    self.error.get_or_insert(impossible.into());
                 }
                 self.theta = candidates.take_theta();
                 self.candidates = candidates;
             }
-            Err(fault) => {
-                self.fault.get_or_insert(fault);
+            Err(error) => {
+                self.error.get_or_insert(error);
                 self.theta = vec![false; self.instance.params().rows];
                 self.candidates = Candidates::default();
             }
@@ -392,91 +389,96 @@ impl Search {
     fn candidates_of(
         &mut self,
         phase: usize,
-        mut reception: StepResponses,
+        mut responses: StepResponses,
         random: &mut impl RandomSource,
     ) -> Result<(Candidates, Option<ImpossibleValue>), SearchError> {
         let instance = self.instance.clone();
-        let live = reception.take_live();
-        let bodies = self.bodies(&reception)?;
-        if let Some(candidates) = self.interpolated(phase, live, &bodies) {
+        let decoder = responses.take_decoder();
+        let bodies = self.bodies(&responses)?;
+        if let Some(candidates) = self.decode_interpolated(phase, decoder, &bodies) {
             return Ok(candidates);
         }
         let (field, count) = (instance.field(), instance.answer_length(phase));
         let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
-        let values = self.rounds[phase].decode(&instance, answers, random);
+        let values = self.phase_states[phase].decode(&instance, answers, random);
         let values = values.map_err(|error| self.blame(error.into()))?;
         self.lying_servers.extend(&values.lying_servers);
         let empty = values.empty_row.first().map_or(0, |element| element.value());
-        let mut sieve = CandidateFilter::new(&instance, phase, &self.theta, empty, self.wanted.len());
-        sieve.take_values(&values);
-        Ok(sieve.finish())
+        let mut filter = CandidateFilter::new(&instance, phase, &self.theta, empty, self.wanted.len());
+        filter.take_values(&values);
+        Ok(filter.finish())
     }
 
-    /// The common case, decoded as the answers lie there. `None` where it does not apply or an
-    /// answer cannot be read; then the slower way names whose fault it is.
-    fn interpolated(
+    /// Decodes the common case without copying the answers. `None` if it does not apply or an
+    /// answer is malformed; the general case then finds the server at fault.
+    fn decode_interpolated(
         &self,
         phase: usize,
-        live: Option<StreamingDecoder>,
+        decoder: Option<StreamingDecoder>,
         bodies: &ResponseBodies<'_>,
     ) -> Option<(Candidates, Option<ImpossibleValue>)> {
-        let spoke: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
+        let answered: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
         let (field, count) = (self.instance.field(), self.instance.answer_length(phase));
         if !answers.iter().all(|answer| wire::has_packed_shape(field, answer, count)) {
             return None;
         }
-        // What is decoded as it arrives is everybody's answer; whom to interpolate is known earlier
-        // only where all are needed.
-        let live = if spoke.len() == bodies.len() { live } else { None };
-        let mut live = live.or_else(|| self.begin(phase, &spoke))?;
-        live.advance(&answers);
-        live.finish()
+        // A streaming decoder uses the answers of all responders, so it is valid only if all
+        // answered.
+        let decoder = if answered.len() == bodies.len() { decoder } else { None };
+        let mut decoder = decoder.or_else(|| self.streaming_decoder(phase, &answered))?;
+        decoder.advance(&answers);
+        decoder.finish()
     }
 
-    /// What decodes a step while its answers arrive: where every answer is needed, so that none is
-    /// there to check it by.
-    fn live(&self, step: Step) -> Option<StreamingDecoder> {
+    /// The streaming decoder of a step. It exists only if every answer is needed, because spare
+    /// answers allow correction.
+    fn decoder(&self, step: Step) -> Option<StreamingDecoder> {
         match step {
-            Step::Phase(phase) => self.begin(phase, &(0..self.instance.responders(phase)).collect::<Vec<_>>()),
+            Step::Phase(phase) => {
+                self.streaming_decoder(phase, &(0..self.instance.responders(phase)).collect::<Vec<_>>())
+            }
             Step::Record(_) => None,
         }
     }
 
-    fn begin(&self, phase: usize, spoke: &[usize]) -> Option<StreamingDecoder> {
-        let (interpolation, empty_row) = self.rounds.get(phase)?.interpolation(&self.instance, spoke)?;
+    fn streaming_decoder(&self, phase: usize, servers: &[usize]) -> Option<StreamingDecoder> {
+        let (interpolation, empty_row) = self.phase_states.get(phase)?.interpolation(&self.instance, servers)?;
         let empty = empty_row.first().map_or(0, |element| element.value());
         let rows = self.instance.answer_length(phase) / interpolation.constants.len();
-        let sieve = CandidateFilter::new(&self.instance, phase, &self.theta, empty, self.wanted.len());
-        Some(StreamingDecoder::new(self.interpolate?.begin(interpolation, rows), sieve))
+        let filter = CandidateFilter::new(&self.instance, phase, &self.theta, empty, self.wanted.len());
+        Some(StreamingDecoder::new(self.interpolator?.begin(interpolation, rows), filter))
     }
 
-    fn read_record(&mut self, number: usize, reception: &StepResponses, random: &mut impl RandomSource) {
-        let opened = self.opened(reception, random);
-        // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as
-        // long as ever.
-        let Some((position, price)) = self.wanted[number] else { return };
-        match opened {
-            Ok(record) => self.found.push(NearestRow { position: Some(position), price, record }),
-            Err(fault) => {
-                self.fault.get_or_insert(fault);
+    fn read_record(&mut self, number: usize, responses: &StepResponses, random: &mut impl RandomSource) {
+        let decoded = self.decode_record(responses, random);
+        // A dummy query has no record. Its bytes were decoded nevertheless, so that the work is the
+        // same.
+        let Some((position, cost)) = self.wanted[number] else { return };
+        match decoded {
+            Ok(record) => self.found.push(NearestRow { position: Some(position), cost, record }),
+            Err(error) => {
+                self.error.get_or_insert(error);
             }
         }
     }
 
-    fn opened(&mut self, reception: &StepResponses, random: &mut impl RandomSource) -> Result<Vec<u8>, SearchError> {
-        let bodies = self.bodies(reception)?;
+    fn decode_record(
+        &mut self,
+        responses: &StepResponses,
+        random: &mut impl RandomSource,
+    ) -> Result<Vec<u8>, SearchError> {
+        let bodies = self.bodies(responses)?;
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
         let decoded = self.sizes().decode(&answers, random);
-        let (sealed, lying_servers) = decoded.map_err(|error| self.blame(error.into()))?;
+        let (encoded, lying_servers) = decoded.map_err(|error| self.blame(error.into()))?;
         self.lying_servers.extend(lying_servers);
-        self.work += sealed.len() as u64;
-        self.header_context.open_record(&sealed)
+        self.work += encoded.len() as u64;
+        self.header_context.open_record(&encoded)
     }
 
-    /// A response that does not parse is worth as much as silence and is borne like it, but its
-    /// server is remembered.
+    /// Parses all answers. A malformed answer counts as missing, and its server as lying.
     fn parse<T>(&mut self, bodies: &ResponseBodies<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
         let parsed: Vec<Option<T>> = bodies.iter().map(|body| parse((*body)?)).collect();
         self.malformed = (1..)
@@ -488,9 +490,9 @@ impl Search {
         parsed
     }
 
-    /// Names malformed answers where they are the reason that too few are left.
-    fn blame(&self, fault: SearchError) -> SearchError {
-        match fault {
+    /// Names the malformed answers if they are the reason that too few remain.
+    fn blame(&self, error: SearchError) -> SearchError {
+        match error {
             SearchError::Decode(DecodeError::TooFewAnswers { .. }) if !self.malformed.is_empty() => {
                 SearchError::Malformed { servers: self.malformed.clone() }
             }
@@ -498,10 +500,10 @@ impl Search {
         }
     }
 
-    fn bodies<'r>(&mut self, reception: &'r StepResponses) -> Result<ResponseBodies<'r>, SearchError> {
+    fn bodies<'r>(&mut self, responses: &'r StepResponses) -> Result<ResponseBodies<'r>, SearchError> {
         let params = self.instance.params();
-        let (bodies, odd) = reception.bodies(params.silent + params.lying)?;
-        self.lying_servers.extend(odd);
+        let (bodies, outvoted) = responses.bodies(params.silent + params.lying)?;
+        self.lying_servers.extend(outvoted);
         Ok(bodies)
     }
 
@@ -509,17 +511,17 @@ impl Search {
         RecordFetch::new(self.instance.params(), self.instance.servers(), self.header_context.record_length)
     }
 
-    fn header(&self, stage: MessageKind, responders: usize) -> Header {
-        self.header_context.header(&self.instance, stage, responders, self.parent)
+    fn header(&self, kind: MessageKind, responders: usize) -> Header {
+        self.header_context.header(&self.instance, kind, responders, self.parent)
     }
 }
 
-fn outgoing(route: Route, messages: &[Message], response_length: usize) -> StepMessages {
+fn step_messages(route: Route, messages: &[Message], response_length: usize) -> StepMessages {
     let messages = messages.iter().map(|message| Zeroizing::new(message.encode())).collect();
     StepMessages { route, messages, response_length }
 }
 
-/// The cost of a found record, as levels, if it is the one that was decoded for it.
+/// The cost of the found record with these levels, if it equals the decoded cost.
 pub fn confirm(
     instance: &SchemeInstance,
     secret: &SecretQuery,
@@ -529,7 +531,7 @@ pub fn confirm(
     confirm_under(instance.scheme(), instance.params(), secret, found, levels)
 }
 
-/// The same for any scheme under its parameters.
+/// Like [`confirm`], for any scheme and parameters.
 pub fn confirm_under(
     scheme: &Scheme,
     params: &Params,
@@ -540,9 +542,9 @@ pub fn confirm_under(
     let fits = levels.len() == params.features()
         && levels.iter().zip(&params.ranges).all(|(&level, &range)| u32::from(level) <= range);
     let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
-    let agrees = |cost: &u64| match found.price {
-        DecodedCost::Exactly(price) => price == *cost,
-        DecodedCost::AtMost(price) => *cost <= price && price - cost < params.d_min,
+    let agrees = |cost: &u64| match found.cost {
+        DecodedCost::Exactly(decoded) => decoded == *cost,
+        DecodedCost::AtMost(decoded) => *cost <= decoded && decoded - cost < params.d_min,
         DecodedCost::Unknown => true,
     };
     cost.filter(agrees).ok_or(SearchError::WrongRecord)

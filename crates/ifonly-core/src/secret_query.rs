@@ -1,11 +1,11 @@
-//! What the user holds and no server may learn. Wiped on drop, never printed.
+//! The secret query of a user, which no server may learn. It is wiped on drop and never printed.
 
 use crate::field::{Field, FieldElement};
 use crate::params::Params;
 use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// The user's side of a query in levels: x, I, w, and tables where the scheme takes them.
+/// A query in levels: x, I, w, and tables for schemes that support them.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SecretQuery {
     x: Vec<u32>,
@@ -17,49 +17,48 @@ pub struct SecretQuery {
 
 impl std::fmt::Debug for SecretQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("SecretQuery(..)")
     }
 }
 
-/// What is wrong with a secret. Counted features are from 0; values stay out of the text on
-/// purpose.
+/// Why a secret query is invalid. Features count from 0. The texts contain no secret values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretQueryError {
-    /// A vector has another length than the database has features.
+    /// The length of a vector is not the number of features.
     #[error("{what} has {have} entries, but the database has {need} features")]
     Length {
         /// Which vector.
         what: &'static str,
         /// Entries given.
         have: usize,
-        /// Entries wanted.
+        /// Entries expected.
         need: usize,
     },
-    /// A level of x is above its range.
-    #[error("feature {feature}: the level is above the feature's range")]
+    /// A level of x is above R_k.
+    #[error("feature {feature}: the level is above the highest level of the feature")]
     Level {
-        /// Which feature.
+        /// The feature, from 0.
         feature: usize,
     },
     /// A weight is 0 or above the limit.
-    #[error("feature {feature}: the weight is not in 1..={limit}, the manifest's limit")]
+    #[error("feature {feature}: the weight must be from 1 to {limit}, the limit of the manifest")]
     Weight {
-        /// Which feature.
+        /// The feature, from 0.
         feature: usize,
         /// L1.
         limit: u64,
     },
     /// More immutable features than F.
-    #[error("more immutable features than the manifest's limit of {limit}")]
+    #[error("the query has more immutable features than {limit}, the limit of the manifest")]
     TooManyImmutable {
         /// F.
         limit: usize,
     },
-    /// A table has the wrong size or too large an entry.
+    /// A table has the wrong size or an entry above the limit.
     #[error("feature {feature}: the {table} table needs {entries} entries of at most {limit}")]
     Table {
-        /// Which feature.
+        /// The feature, from 0.
         feature: usize,
         /// Cost or gate.
         table: &'static str,
@@ -68,49 +67,49 @@ pub enum SecretQueryError {
         /// The manifest's cost limit.
         limit: u64,
     },
-    /// The scheme has no place for this.
-    #[error("scheme {scheme} cannot carry {what}; choose one that does, such as {instead}")]
+    /// The scheme does not support a part of the query.
+    #[error("scheme {scheme} does not support {what}; choose a scheme that does, such as {instead}")]
     NotCarried {
         /// The scheme's name.
         scheme: &'static str,
-        /// What was given.
+        /// The part of the query.
         what: &'static str,
-        /// A scheme that takes it.
+        /// A scheme that supports it.
         instead: &'static str,
     },
 }
 
 impl SecretQuery {
-    /// Somebody with the levels x, who would change anything at equal cost.
+    /// A query with the levels x, no constraints and all weights 1.
     pub fn new(x: Vec<u32>) -> SecretQuery {
         SecretQuery { immutable: vec![false; x.len()], weights: vec![1; x.len()], x, cost: None, gate: None }
     }
 
-    /// With the set I of features that must not change.
+    /// Sets I, the features that must not change.
     pub fn immutable(mut self, immutable: Vec<bool>) -> SecretQuery {
         self.immutable = immutable;
         self
     }
 
-    /// With a weight per feature.
+    /// Sets a weight for each feature.
     pub fn weights(mut self, weights: Vec<u64>) -> SecretQuery {
         self.weights = weights;
         self
     }
 
-    /// With the cost of every level of every feature, for schemes with table costs.
+    /// Sets the cost of every level of every feature, for schemes with table costs.
     pub fn cost_tables(mut self, cost: Vec<Vec<u64>>) -> SecretQuery {
         self.cost = Some(cost);
         self
     }
 
-    /// With the forbidden levels (true) of every feature, for schemes with table gates.
+    /// Sets the forbidden levels (true) of every feature, for schemes with table gates.
     pub fn gate_tables(mut self, gate: Vec<Vec<bool>>) -> SecretQuery {
         self.gate = Some(gate);
         self
     }
 
-    /// Whether `scheme` can carry this secret under `params`.
+    /// Checks whether `scheme` supports this query with these parameters.
     pub(crate) fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretQueryError> {
         let need = params.features();
         let lengths = [
@@ -155,8 +154,8 @@ impl SecretQuery {
     }
 
     fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretQueryError> {
-        let refuse = |what, metric, gate| {
-            let instead = scheme::leanest(metric, gate).name;
+        let refuse = |what, cost_model, constraint| {
+            let instead = scheme::leanest(cost_model, constraint).name;
             Err(SecretQueryError::NotCarried { scheme: scheme.name, what, instead })
         };
         let weighted = self.weights.iter().any(|&weight| weight != 1);
@@ -176,17 +175,17 @@ impl SecretQuery {
         Ok(())
     }
 
-    /// x as symbols.
+    /// x as field elements.
     pub(crate) fn x(&self, field: &Field) -> Zeroizing<Vec<FieldElement>> {
         Zeroizing::new(self.x.iter().map(|&level| field.reduce(level.into())).collect())
     }
 
-    /// w as symbols.
+    /// w as field elements.
     pub(crate) fn w(&self, field: &Field) -> Vec<FieldElement> {
         self.weights.iter().map(|&weight| field.reduce(weight)).collect()
     }
 
-    /// `inside` on I and the weight elsewhere.
+    /// `inside` on I, and the weight elsewhere.
     pub(crate) fn w_with(&self, field: &Field, inside: u64) -> Vec<FieldElement> {
         let weight = |(&fixed, &weight)| field.reduce(if fixed { inside } else { weight });
         self.immutable.iter().zip(&self.weights).map(weight).collect()
@@ -197,7 +196,7 @@ impl SecretQuery {
         self.immutable.iter().map(|&fixed| field.reduce(fixed.into())).collect()
     }
 
-    /// All cost tables, one after another.
+    /// All cost tables, concatenated.
     pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut elements = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
@@ -206,7 +205,7 @@ impl SecretQuery {
         elements
     }
 
-    /// All gate tables, one after another; 1 is a violation.
+    /// All gate tables, concatenated; 1 is a violation.
     pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut elements = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
@@ -217,12 +216,12 @@ impl SecretQuery {
         elements
     }
 
-    /// What every level of a feature costs, and which are forbidden.
+    /// The cost of every level of a feature, and whether it is forbidden.
     pub(crate) fn tables(&self, k: usize, range: u32) -> (Zeroizing<Vec<u64>>, Zeroizing<Vec<bool>>) {
         (self.cost_table(k, range).into(), self.gate_table(k, range).into())
     }
 
-    /// Without tables of their own, table schemes carry w_k(v − x_k)².
+    /// The cost table of feature k. Without given tables it is w_k(v − x_k)².
     fn cost_table(&self, k: usize, range: u32) -> Vec<u64> {
         match &self.cost {
             Some(tables) => tables[k].clone(),
@@ -230,7 +229,7 @@ impl SecretQuery {
         }
     }
 
-    /// One entry of it.
+    /// One entry of this table.
     fn table_cost(&self, k: usize, v: u32) -> u64 {
         match &self.cost {
             Some(tables) => tables[k][v as usize],
@@ -238,26 +237,26 @@ impl SecretQuery {
         }
     }
 
-    /// Without tables of their own, table gates forbid every other level of an immutable feature.
+    /// The gate table of feature k. Immutable features forbid every level other than x_k.
     fn gate_table(&self, k: usize, range: u32) -> Vec<bool> {
         let levels = self.gate.as_ref().map_or(range + 1, |tables| tables[k].len() as u32);
         (0..levels).map(|v| self.forbids(k, v)).collect()
     }
 
-    /// One entry of it.
+    /// One entry of this table.
     fn forbids(&self, k: usize, v: u32) -> bool {
-        let named = self.gate.as_ref().is_some_and(|tables| tables[k][v as usize]);
-        named || self.immutable[k] && v != self.x[k]
+        let listed = self.gate.as_ref().is_some_and(|tables| tables[k][v as usize]);
+        listed || self.immutable[k] && v != self.x[k]
     }
 
-    /// What the protocol computes for a row, in the clear: the client's check of the record that it
-    /// fetched. `None` where a gate hides the row.
+    /// The cost that the protocol computes for a row, without secret sharing. The client uses it to
+    /// check a fetched record. `None` if the row does not match.
     ///
     /// # Panics
-    /// If the row does not fit the ranges, or the secret is not one that a search takes.
+    /// If the row does not fit the ranges, or the query does not pass the check of a search.
     pub fn plain_cost(&self, scheme: &Scheme, params: &Params, row: &[u16]) -> Option<u64> {
         let features = || row.iter().enumerate().map(|(k, &y)| (k, u32::from(y)));
-        let open = match scheme.constraint {
+        let matches = match scheme.constraint {
             ConstraintKind::None => true,
             ConstraintKind::Zeros | ConstraintKind::Scaled => {
                 features().all(|(k, y)| !self.immutable[k] || y == self.x[k])
@@ -265,7 +264,7 @@ impl SecretQuery {
             ConstraintKind::Table => features().all(|(k, y)| !self.forbids(k, y)),
         };
         let gap = |k: usize, y: u32| u64::from(y.abs_diff(self.x[k]));
-        open.then(|| {
+        matches.then(|| {
             features()
                 .map(|(k, y)| match scheme.cost_model {
                     CostModel::Squared => gap(k, y).pow(2),

@@ -1,5 +1,6 @@
-//! One server's side of the protocol: open a message, check it, say what to compute. The scan
-//! itself is somebody else's.
+//! One server's side of the protocol: decode a message, check it, and return what to compute. The
+//! scan itself is outside this crate; [`ServerProtocol::respond`] is a slow reference
+//! implementation.
 
 use crate::field::FieldElement;
 use crate::keys::{RootKey, TranscriptKeys};
@@ -15,60 +16,61 @@ use crate::{aont, share_commitment, shuffle};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What a server refuses, and why. All of these are the client's fault; none depends on what the
-/// query hides.
+/// Why a server refuses a message. Every refusal is the fault of the client, and none depends on
+/// the secret query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The bytes are no message.
+    /// The bytes could not be decoded.
     #[error("malformed message: {0}")]
     Malformed(WireError),
-    /// Another version of the protocol.
+    /// The message has another protocol version.
     #[error("this server speaks version {VERSION} of the protocol, not version {0}")]
     Version(u8),
-    /// Another manifest.
+    /// The message is for another manifest.
     #[error("the query was made for another manifest; fetch the manifest again")]
     Manifest,
-    /// A scheme that is not offered.
-    #[error("scheme {0:?} is not offered here; the manifest lists what is")]
+    /// The server does not offer the scheme.
+    #[error("this server does not offer scheme {0:?}; the manifest lists the offered schemes")]
     Scheme(String),
-    /// A phase that the scheme does not have.
+    /// The scheme does not have this phase.
     #[error("scheme {scheme} has no phase {phase}")]
     Phase {
         /// The scheme.
         scheme: &'static str,
-        /// As received.
+        /// The phase of the message.
         phase: u8,
     },
-    /// A key epoch that is not served.
-    #[error("key epoch {0} is not served here; fetch the manifest again")]
+    /// The server has no root key of this epoch.
+    #[error("this server does not serve key epoch {0}; fetch the manifest again")]
     Epoch(u32),
-    /// The responders are not those of the scheme.
-    #[error("this phase asks servers 1 to {need}")]
+    /// The responders are not those of the phase.
+    #[error("the responders of this message must be servers 1 to {need}")]
     Responders {
-        /// How many.
+        /// The number of responders.
         need: usize,
     },
-    /// A message for another server.
+    /// The message is for another server.
     #[error("this message is for server {meant}, not for server {here}")]
     Server {
-        /// Whom it names.
+        /// The server index in the message.
         meant: u8,
-        /// Who received it.
+        /// The index of this server.
         here: u8,
     },
-    /// The first phase has no parent, every other one has.
-    #[error("the first phase of a search has no parent, and every other message has one")]
+    /// Phase 0 has a parent, or a later message has none.
+    #[error("phase 0 of a search must have no parent, and every later message must have one")]
     Parent,
-    /// A search that was not begun here, or not with this scheme.
-    #[error("the ticket is not the one that servers gave for the first phase of a search with this scheme")]
+    /// The ticket is not valid for the parent, the scheme and the key epoch.
+    #[error("the ticket is not valid for the parent, scheme and key epoch of this message")]
     Ticket,
-    /// The second phase does not use what the first promised.
-    #[error("the message does not keep what the first phase of its search promised")]
-    Promise,
-    /// A sealed search where the others are not to be reached.
-    #[error("a sealed search takes three servers that reach each other, and this one reaches nobody")]
-    Alone,
+    /// The shares of phase 1 do not match the share commitments of phase 0, or a message has share
+    /// commitments that the scheme does not use.
+    #[error("the shares do not match the share commitments of phase 0")]
+    ShareCommitment,
+    /// A sealed search at a server without peers.
+    #[error("this server has no peers configured, so it cannot run sealed searches")]
+    NoPeers,
     /// The commitment does not open to the payload.
     #[error("the commitment does not open to the payload")]
     Commitment,
@@ -83,7 +85,7 @@ impl From<WireError> for Refusal {
     }
 }
 
-/// What a server serves: the schemes of a manifest, under some key epochs.
+/// The schemes of a manifest and the key epochs that a server serves.
 #[derive(Clone, Debug)]
 pub struct ServerProtocol {
     index: u8,
@@ -94,42 +96,43 @@ pub struct ServerProtocol {
     record_length: usize,
 }
 
-/// A checked request for a phase's answer.
+/// A checked request for the answer of a phase.
 #[derive(Debug)]
 pub struct PhaseRequest<'a> {
-    /// The scheme's deployment.
+    /// The scheme instance.
     pub instance: &'a SchemeInstance,
-    /// Which phase.
+    /// The phase, from 0.
     pub phase: usize,
-    /// What to compute per row.
+    /// The row program.
     pub program: RowProgram,
-    /// The transcript's randomness.
+    /// Keys of the transcript, for pads and the key-check value.
     pub keys: TranscriptKeys,
-    /// Where the order of the rows comes from; `None` for the stored order.
+    /// Keys of the row order; `None` for the stored order.
     pub order_keys: Option<TranscriptKeys>,
-    /// This server's point.
+    /// The evaluation point of this server.
     pub alpha: FieldElement,
-    /// For a search that begins: what its later messages must show.
+    /// The ticket for later messages of the search, in phase 0 only.
     pub ticket: Option<Ticket>,
 }
 
-/// A checked request for a record. Its payload is a share: wiped on drop, never printed.
+/// A checked request for a record. Its payload is a share, so it is wiped on drop and never
+/// printed.
 pub struct RecordRequest {
-    /// The sizes.
+    /// Sizes of the record fetch.
     pub fetch: RecordFetch,
-    /// The selection.
+    /// The selection vector.
     pub payload: Vec<u8>,
-    /// The transcript's randomness.
+    /// Keys of the transcript, for pads and the key-check value.
     pub keys: TranscriptKeys,
-    /// Under which epoch's key the records must be sealed.
+    /// The key epoch under which the records must be encoded.
     pub epoch: u32,
-    /// Where the order of the rows comes from; `None` for the stored order.
+    /// Keys of the row order; `None` for the stored order.
     pub order_keys: Option<TranscriptKeys>,
 }
 
 impl std::fmt::Debug for RecordRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FetchAsk({:?}, epoch {}, ..)", self.fetch, self.epoch)
+        write!(f, "RecordRequest({:?}, epoch {}, ..)", self.fetch, self.epoch)
     }
 }
 
@@ -139,14 +142,14 @@ impl Drop for RecordRequest {
     }
 }
 
-/// What a message asks for.
+/// A checked message.
 #[derive(Debug)]
 pub enum CheckedRequest<'a> {
-    /// A phase's answer.
+    /// A request for the answer of a phase.
     Answer(PhaseRequest<'a>),
-    /// A record.
+    /// A request for a record.
     Record(RecordRequest),
-    /// A part in a search of three servers among themselves.
+    /// A request to take part in a sealed search.
     Sealed(SealedRequest),
 }
 
@@ -155,15 +158,15 @@ pub enum CheckedRequest<'a> {
 pub struct SealedRequest {
     /// The scheme's parameters.
     pub sealed: Arc<SealedScheme>,
-    /// How many rows to find.
+    /// The number of rows to find.
     pub top: usize,
     /// This server's share of the tables.
     pub share: Zeroizing<Vec<u64>>,
-    /// The transcript, which names the session.
+    /// The transcript digest, which identifies the session.
     pub tau: Tau,
-    /// The transcript's randomness.
+    /// Keys of the transcript, for pads and the key-check value.
     pub keys: TranscriptKeys,
-    /// Under which epoch's key the records must be sealed.
+    /// The key epoch under which the records must be encoded.
     pub epoch: u32,
 }
 
@@ -180,18 +183,18 @@ impl ServerProtocol {
         ServerProtocol { index, digest, instances, sealed: None, keys, record_length }
     }
 
-    /// The same, one of three that also search among themselves.
+    /// Adds the scheme `sealed`.
     pub fn with_sealed(mut self, sealed: Option<Arc<SealedScheme>>) -> ServerProtocol {
         self.sealed = sealed;
         self
     }
 
-    /// The sealed search, if it is one of three.
+    /// The scheme `sealed`, if the server offers it.
     pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
         self.sealed.as_ref()
     }
 
-    /// The longest message that can be meant for this server: a limit before anything is read.
+    /// The length of the longest valid message; servers refuse longer bodies unread.
     pub fn longest_message(&self) -> usize {
         let instances = self.instances.iter();
         let lengths = instances.flat_map(|instance| {
@@ -211,12 +214,12 @@ impl ServerProtocol {
         RecordFetch::new(instance.params(), instance.servers(), self.record_length)
     }
 
-    /// Reads a message, checks it and says what it asks for.
+    /// Decodes and checks a message.
     pub fn open(&self, bytes: &[u8]) -> Result<CheckedRequest<'_>, Refusal> {
         self.check(Message::decode(bytes)?)
     }
 
-    /// Checks a message and says what it asks for.
+    /// Checks a decoded message.
     pub fn check(&self, mut message: Message) -> Result<CheckedRequest<'_>, Refusal> {
         let header = &message.header;
         if header.digest != self.digest {
@@ -228,31 +231,33 @@ impl ServerProtocol {
         let offered = |instance: &&Arc<SchemeInstance>| instance.scheme().name == header.scheme;
         let instance = self.instances.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
         let scheme: &'static Scheme = instance.scheme();
-        let need = match header.stage {
+        let need = match header.kind {
             MessageKind::Phase(phase) if usize::from(phase) < instance.phases() => instance.responders(phase.into()),
             MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
             MessageKind::Record => instance.servers(),
         };
-        if header.responders.len() != need || header.responders.iter().zip(1..).any(|(&n, place)| n != place) {
+        if header.responders.len() != need
+            || header.responders.iter().zip(1..).any(|(&server, expected)| server != expected)
+        {
             return Err(Refusal::Responders { need });
         }
         if message.server != self.index || usize::from(self.index) > need {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
-        let is_first = header.stage == MessageKind::Phase(0);
+        let is_first = header.kind == MessageKind::Phase(0);
         if (header.parent == SearchRef::default()) != is_first {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
-        // Hashes are compared in constant time, so that nobody finds a ticket byte by byte.
-        let given = key.ticket(scheme.name, &header.parent.tau);
-        if !is_first && blake3::hash(&header.parent.ticket) != blake3::hash(&given) {
+        // BLAKE3 compares hashes in constant time, so that a client cannot guess a ticket byte by
+        // byte.
+        let valid = key.ticket(scheme.name, &header.parent.tau);
+        if !is_first && blake3::hash(&header.parent.ticket) != blake3::hash(&valid) {
             return Err(Refusal::Ticket);
         }
-        // Before the commitment, because it is cheaper: the payload must have exactly the size that
-        // the scheme says.
+        // The payload size is checked before the commitment, because that is cheaper.
         let fetch = self.fetch(instance);
-        let vectors = match header.stage {
+        let vectors = match header.kind {
             MessageKind::Phase(phase) => Some(vectors(instance, phase.into(), &message.payload)?),
             MessageKind::Record if fetch.is_query(&message.payload) => None,
             MessageKind::Record => {
@@ -263,15 +268,15 @@ impl ServerProtocol {
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
-        if !keeps_promises(instance, &message, vectors.as_ref()) {
-            return Err(Refusal::Promise);
+        if !share_commitments_hold(instance, &message, vectors.as_ref()) {
+            return Err(Refusal::ShareCommitment);
         }
         let tau = message.tau();
         let keys = key.transcript(&tau);
-        // The whole search has one order: that of its first phase.
+        // All steps of a search use the row order of phase 0.
         let first = if is_first { tau } else { header.parent.tau };
         let order_keys = instance.params().shuffle.then(|| key.transcript(&first));
-        Ok(match (header.stage, vectors) {
+        Ok(match (header.kind, vectors) {
             (MessageKind::Phase(phase), Some(vectors)) => {
                 let (phase, alpha) = (phase.into(), instance.points()[usize::from(self.index) - 1]);
                 let program = instance.program(phase, &vectors);
@@ -287,7 +292,7 @@ impl ServerProtocol {
 
     fn check_sealed(&self, sealed: &Arc<SealedScheme>, message: &Message) -> Result<SealedRequest, Refusal> {
         let header = &message.header;
-        match header.stage {
+        match header.kind {
             MessageKind::Phase(0) => {}
             MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: sealed::SCHEME.name, phase }),
             MessageKind::Record => return Err(Refusal::Parent),
@@ -298,7 +303,10 @@ impl ServerProtocol {
         if message.server != self.index || usize::from(self.index) > sealed::SERVERS {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
-        if header.parent != SearchRef::default() || !message.promises.is_empty() || message.kept.is_some() {
+        if header.parent != SearchRef::default()
+            || !message.share_commitments.is_empty()
+            || message.share_opening.is_some()
+        {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
@@ -310,45 +318,46 @@ impl ServerProtocol {
         Ok(SealedRequest { sealed: sealed.clone(), top, share, tau, keys: key.transcript(&tau), epoch: key.epoch() })
     }
 
-    /// The sealed records as this server stores them, for the epoch of `key` and all schemes alike.
+    /// The encoded records as this server stores them: for the epoch of `key` and for all schemes.
     pub fn encode_records<'r>(&self, key: &RootKey, records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
         (0..).zip(records).map(|(row, record)| aont::encode(record, &key.record(&self.digest, row))).collect()
     }
 
-    /// One of them to where it is stored.
-    pub fn encode_record_into(&self, key: &RootKey, row: u64, record: &[u8], sealed: &mut [u8]) {
-        aont::seal_into(record, &key.record(&self.digest, row), sealed);
+    /// Writes one encoded record to `encoded`.
+    pub fn encode_record_into(&self, key: &RootKey, row: u64, record: &[u8], encoded: &mut [u8]) {
+        aont::encode_into(record, &key.record(&self.digest, row), encoded);
     }
 
-    /// The whole response to a message, computed plainly from rows and the records sealed for its
-    /// epoch. Tests and demonstrations use it; a server streams the same bytes from a faster scan.
+    /// The complete response to a message, computed from the rows and the records encoded for the
+    /// epoch of the message. This is the slow reference for tests and demonstrations; a server
+    /// streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, records: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         match self.open(bytes)? {
-            CheckedRequest::Answer(ask) => Ok(ask.respond(rows)),
-            CheckedRequest::Record(ask) => Ok(ask.respond(self.index, records)),
-            CheckedRequest::Sealed(_) => Err(Refusal::Alone),
+            CheckedRequest::Answer(request) => Ok(request.respond(rows)),
+            CheckedRequest::Record(request) => Ok(request.respond(self.index, records)),
+            CheckedRequest::Sealed(_) => Err(Refusal::NoPeers),
         }
     }
 }
 
-/// Whether the first phase promises as much as the scheme wants, the second keeps it, and nothing
-/// else speaks of promises.
-fn keeps_promises(instance: &SchemeInstance, message: &Message, vectors: Option<&SlotVectors>) -> bool {
-    let (Message { header, promises, kept, .. }, need) = (message, instance.share_commitments());
-    match (header.stage, vectors) {
+/// Whether phase 0 has as many share commitments as the scheme requires, phase 1 opens them, and
+/// all other messages have none.
+fn share_commitments_hold(instance: &SchemeInstance, message: &Message, vectors: Option<&SlotVectors>) -> bool {
+    let (Message { header, share_commitments, share_opening, .. }, need) = (message, instance.share_commitments());
+    match (header.kind, vectors) {
         (MessageKind::Phase(1..), Some(vectors)) if need > 0 => {
             let responders = (1..=instance.responders(0) as u8).collect();
             let first =
-                Header { stage: MessageKind::Phase(0), responders, parent: SearchRef::default(), ..header.clone() };
-            let part = Zeroizing::new(wire::pack(instance.field(), instance.promised(vectors).flatten()));
-            promises.len() == need && share_commitment::is_opened(message, &first, &part)
+                Header { kind: MessageKind::Phase(0), responders, parent: SearchRef::default(), ..header.clone() };
+            let part = Zeroizing::new(wire::pack(instance.field(), instance.committed_slots(vectors).flatten()));
+            share_commitments.len() == need && share_commitment::is_opened(message, &first, &part)
         }
-        (MessageKind::Phase(0), _) => promises.len() == need && kept.is_none(),
-        _ => promises.is_empty() && kept.is_none(),
+        (MessageKind::Phase(0), _) => share_commitments.len() == need && share_opening.is_none(),
+        _ => share_commitments.is_empty() && share_opening.is_none(),
     }
 }
 
-/// The shares in a payload.
+/// Decodes the shares of a payload.
 fn vectors(instance: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<SlotVectors, WireError> {
     let lengths = instance.slot_lengths(phase);
     let elements = Zeroizing::new(wire::unpack(instance.field(), payload, lengths.iter().sum())?);
@@ -362,13 +371,12 @@ fn vectors(instance: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<Sl
 }
 
 impl PhaseRequest<'_> {
-    /// `order[p]`, if the rows are shuffled.
+    /// The row at each position; `None` if the rows are not shuffled.
     pub(crate) fn permutation(&self) -> Option<Vec<u32>> {
         Some(shuffle::permutation(self.order_keys.as_ref()?, self.instance.params().rows))
     }
 
-    /// What comes before the answer itself: the key-check value, and the ticket of a search that
-    /// begins.
+    /// The bytes before the answer: the key-check value, and in phase 0 the ticket.
     pub fn lead(&self) -> Vec<u8> {
         let mut lead = self.keys.check_value().to_vec();
         lead.extend(self.ticket.iter().flatten());
@@ -388,10 +396,10 @@ impl PhaseRequest<'_> {
 }
 
 impl RecordRequest {
-    /// Key-check value, then the padded inner product. `server` counts from 1.
-    pub(crate) fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
-        let order = self.order_keys.as_ref().map(|keys| shuffle::permutation(keys, sealed.len()));
-        let record = |p: usize| sealed[order.as_ref().map_or(p, |order| order[p] as usize)].as_slice();
+    /// The key-check value, then the padded inner product. `server` counts from 1.
+    pub(crate) fn respond(&self, server: u8, records: &[Vec<u8>]) -> Vec<u8> {
+        let order = self.order_keys.as_ref().map(|keys| shuffle::permutation(keys, records.len()));
+        let record = |p: usize| records[order.as_ref().map_or(p, |order| order[p] as usize)].as_slice();
         let mut product = self.fetch.inner_product(&self.payload, record);
         self.fetch.pad(usize::from(server) - 1, &self.keys, &mut product);
         let mut response = self.keys.check_value().to_vec();

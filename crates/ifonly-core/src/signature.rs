@@ -1,17 +1,19 @@
-//! Signed records: what keeps a server from showing a person somebody who does not exist.
+//! Signed records. The signature prevents a server from returning a record that the institution did
+//! not accept.
 //!
-//! Servers hold the root key and the data, so one that lies can re-seal a record of its own making,
-//! and by making all other rows look dearer it knows which one is fetched. The institution
-//! therefore signs every record when it builds the bundle, and the manifest has its public key:
+//! Servers have the root key and the data. A lying server could encode an invented record, and it
+//! could increase the costs of all other rows so that the client fetches it. The institution
+//! therefore signs every record when it builds the bundle, and the manifest contains its public
+//! key:
 //!
 //! ```text
 //! subject   = derive_key("ifonly signed records v1")( u64le(|name|) ‖ name ‖ u64le(|version|) ‖ version ‖ schema )
 //! signature = Ed25519( "ifonly record v1" ‖ subject ‖ text )
 //! ```
 //!
-//! with name and version of the dataset, the schema as JSON exactly as the manifest has it, and the
-//! record's text with its filling. The signature stands behind the text and is fetched with it. The
-//! secret key never goes to the servers.
+//! with name and version of the dataset, the schema as JSON exactly as in the manifest, and the
+//! padded text of the record. The signature follows the text and is fetched with it. The secret key
+//! never leaves the institution.
 
 use crate::random::RandomSource;
 use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
@@ -26,7 +28,7 @@ pub const SIGNATURE_LENGTH: usize = 64;
 const CONTEXT: &[u8] = b"ifonly record v1";
 const SUBJECT_CONTEXT: &str = "ifonly signed records v1";
 
-/// The institution's secret key. Whoever has it can forge records.
+/// The institution's secret key. Its holder can forge records.
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl std::fmt::Debug for SigningKey {
@@ -43,17 +45,17 @@ impl SigningKey {
         SigningKey::new(&bytes)
     }
 
-    /// The key of these secret bytes.
+    /// The key with these secret bytes.
     pub fn new(bytes: &[u8; 32]) -> SigningKey {
         SigningKey(ed25519_dalek::SigningKey::from_bytes(bytes))
     }
 
-    /// Its secret bytes, for the file that it is kept in.
+    /// The secret bytes, for the key file.
     pub fn expose(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 
-    /// What everybody may know.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
@@ -64,7 +66,7 @@ impl SigningKey {
     }
 }
 
-/// The institution's public key: 64 hexadecimal digits where people and manifests write it.
+/// The institution's public key, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -80,9 +82,9 @@ impl std::fmt::Debug for PublicKey {
     }
 }
 
-/// A text that is no public key.
+/// The text is not a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no public key of a signature: 64 hexadecimal digits that name a point of the curve")]
+#[error("not a valid Ed25519 public key (64 hexadecimal digits)")]
 pub struct InvalidPublicKey;
 
 impl std::str::FromStr for PublicKey {
@@ -92,9 +94,10 @@ impl std::str::FromStr for PublicKey {
         let mut bytes = [0; 32];
         hex::decode_to_slice(text, &mut bytes).map_err(|_| InvalidPublicKey)?;
         let key = VerifyingKey::from_bytes(&bytes).map_err(|_| InvalidPublicKey)?;
-        // Under a weak key one signature can fit many texts, and a key must have one text only.
-        let is_sound = !key.is_weak() && key.to_edwards().compress().to_bytes() == bytes;
-        is_sound.then_some(PublicKey(key)).ok_or(InvalidPublicKey)
+        // With a weak key one signature can be valid for many texts. A key must also have only one
+        // encoding.
+        let is_canonical = !key.is_weak() && key.to_edwards().compress().to_bytes() == bytes;
+        is_canonical.then_some(PublicKey(key)).ok_or(InvalidPublicKey)
     }
 }
 
@@ -110,13 +113,12 @@ impl<'de> serde::Deserialize<'de> for PublicKey {
     }
 }
 
-/// Whose records, and what their texts mean: a signature under one subject says nothing under
-/// another.
+/// The dataset and schema that a signature is bound to. A signature is valid in one context only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignatureContext([u8; 32]);
 
 impl SignatureContext {
-    /// The records of a dataset of this name and version under a schema, whose JSON this is.
+    /// The context of a dataset with this name, version and schema (as JSON).
     pub fn new(name: &str, version: &str, schema: &str) -> SignatureContext {
         let mut hasher = blake3::Hasher::new_derive_key(SUBJECT_CONTEXT);
         for text in [name, version] {
@@ -126,25 +128,24 @@ impl SignatureContext {
         SignatureContext(*hasher.finalize().as_bytes())
     }
 
-    /// What is signed.
+    /// The signed message for a text.
     pub fn message(&self, text: &[u8]) -> Vec<u8> {
         [CONTEXT, &self.0, text].concat()
     }
 }
 
-/// Who must have signed what a search fetches.
+/// Verifies the signatures of fetched records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordVerifier {
     /// The institution's key.
     pub key: PublicKey,
-    /// What it signed for.
+    /// The dataset and schema.
     pub subject: SignatureContext,
 }
 
 impl RecordVerifier {
-    /// Whether the signature behind a record's text is right. Bytes that are no signature at all
-    /// take as long as a wrong one, since what was fetched without a row in mind is such bytes, and
-    /// servers may see how long that took.
+    /// Whether the signature of a text is valid. Malformed signatures take as long as wrong ones: a
+    /// dummy query fetches random bytes, and servers may measure the time until the next request.
     pub fn signed(&self, text: &[u8], signature: &[u8; SIGNATURE_LENGTH]) -> bool {
         let (mut r, mut s) = ([0; 32], [0; 32]);
         r.copy_from_slice(&signature[..32]);
@@ -154,13 +155,13 @@ impl RecordVerifier {
         if !is_point {
             r = ED25519_BASEPOINT_COMPRESSED.to_bytes();
         }
-        let checked = Signature::from_components(r, scalar);
-        let right = self.key.0.verify_strict(&self.subject.message(text), &checked).is_ok();
-        right & is_point & (scalar == s)
+        let canonical = Signature::from_components(r, scalar);
+        let valid = self.key.0.verify_strict(&self.subject.message(text), &canonical).is_ok();
+        valid & is_point & (scalar == s)
     }
 
-    /// The text of a record with its signature behind it, and whether that is right; `None` if it
-    /// is too short for one.
+    /// Splits a record into text and signature. Returns the text and whether the signature is
+    /// valid; `None` if the record is shorter than a signature.
     pub(crate) fn open(&self, mut record: Vec<u8>) -> Option<(Vec<u8>, bool)> {
         let signature = record.split_off(record.len().checked_sub(SIGNATURE_LENGTH)?);
         let signed = self.signed(&record, signature.as_slice().try_into().ok()?);
@@ -180,10 +181,10 @@ mod tests {
         let signer = RecordVerifier { key: key.public(), subject: here };
         assert!(signer.signed(b"text", &signature));
         assert!(!signer.signed(b"texts", &signature) && !signer.signed(b"", &signature));
-        for place in 0..SIGNATURE_LENGTH {
-            let mut bent = signature;
-            bent[place] ^= 0x10;
-            assert!(!signer.signed(b"text", &bent), "byte {place}");
+        for index in 0..SIGNATURE_LENGTH {
+            let mut altered = signature;
+            altered[index] ^= 0x10;
+            assert!(!signer.signed(b"text", &altered), "byte {index}");
         }
         for other in [
             SignatureContext::new("loan", "s1", "{}"),
@@ -192,14 +193,15 @@ mod tests {
         ] {
             assert!(!RecordVerifier { subject: other, ..signer }.signed(b"text", &signature));
         }
-        let stranger = SigningKey::new(&[6; 32]);
-        assert!(!RecordVerifier { key: stranger.public(), ..signer }.signed(b"text", &signature));
+        let other_key = SigningKey::new(&[6; 32]);
+        assert!(!RecordVerifier { key: other_key.public(), ..signer }.signed(b"text", &signature));
         assert!(!signer.signed(b"text", &[0; 64]) && !signer.signed(b"text", &[0xff; 64]));
     }
 
     #[test]
-    fn a_second_form_of_the_same_signature_is_none() {
-        // s + ℓ is the same scalar; whoever took it would take two signatures for one.
+    fn a_non_canonical_signature_is_refused() {
+        // s + ℓ is the same scalar. A verifier that accepted it would accept two signatures of one
+        // text.
         const ORDER: [u8; 32] = [
             0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0,
             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,

@@ -1,14 +1,15 @@
-//! Fetching one record by symmetric PIR.
+//! Record fetch by symmetric PIR (SPIR).
 //!
-//! Over GF(2^8), for N servers, threshold T, S silent and B lying: records are cut into L = N − T −
-//! S − 2B stripes, and for stripe s of record m server n receives `Σ_{j<T} α_n^j·Z_{m,s,j} +
-//! α_n^{T+s}·1[m = θ]`, the Z uniform. Its answer, the inner product with all stripes plus pads
-//! `Σ_{j<T} α_n^j·P_j`, is a polynomial whose coefficients T.. are the stripes of record θ and
-//! whose lower ones are noise: rate L/N, any T servers see uniform bytes, and the user sees one
-//! record and noise.
+//! The computation is over GF(2^8), for N servers, threshold T, S silent and B lying servers.
+//! Records are cut into L = N − T − S − 2B stripes. For stripe s of record m, server n receives
+//! `Σ_{j<T} α_n^j·Z_{m,s,j} + α_n^{T+s}·1[m = θ]` with uniform Z. Its answer is the inner product
+//! with all stripes plus the pads `Σ_{j<T} α_n^j·P_j`. The answers are values of a polynomial: its
+//! coefficients from T on are the stripes of record θ, and the lower ones are uniformly random. The
+//! rate is L/N, any T servers see uniform bytes, and the user learns one record.
 //!
-//! With N = 2, T = 1 the same formula runs over GF(2) with the points 0 and 1: a random subset of
-//! the rows, and the same with bit θ flipped. M bits up per server.
+//! With N = 2 and T = 1 the same formula is used over GF(2) with the points 0 and 1: server 1
+//! receives a random subset of the rows, and server 2 the same subset with bit θ flipped. Each
+//! server receives M bits.
 
 use crate::aont::OVERHEAD;
 use crate::decode::{DecodeError, FieldArithmetic, select_consistent};
@@ -22,7 +23,7 @@ use zeroize::Zeroize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordFetch {
     rows: usize,
-    sealed_length: usize,
+    encoded_length: usize,
     servers: usize,
     threshold: usize,
     lying: usize,
@@ -30,14 +31,14 @@ pub struct RecordFetch {
 }
 
 impl RecordFetch {
-    /// For `servers` servers and records of `record_length` bytes before they are sealed.
+    /// Sizes for `servers` servers and records of `record_length` bytes before encoding.
     pub fn new(params: &Params, servers: usize, record_length: usize) -> RecordFetch {
-        // Decoding distances needs κ + 1 > T servers beside the silent and lying ones, so at least
+        // Decoding a phase needs κ + 1 > T servers beside the silent and lying ones, so at least
         // one stripe is left.
         let stripes = servers.saturating_sub(params.threshold + params.silent + 2 * params.lying).max(1);
         RecordFetch {
             rows: params.rows,
-            sealed_length: record_length + OVERHEAD,
+            encoded_length: record_length + OVERHEAD,
             servers,
             threshold: params.threshold,
             lying: params.lying,
@@ -45,7 +46,7 @@ impl RecordFetch {
         }
     }
 
-    /// Whether bits are enough: N = 2, T = 1.
+    /// Whether the query uses bits instead of bytes: N = 2, T = 1.
     pub fn is_binary(&self) -> bool {
         self.servers == 2 && self.threshold == 1
     }
@@ -57,7 +58,7 @@ impl RecordFetch {
 
     /// Bytes of one stripe, and of one server's answer.
     pub fn stripe_length(&self) -> usize {
-        self.sealed_length.div_ceil(self.stripes)
+        self.encoded_length.div_ceil(self.stripes)
     }
 
     /// Bytes that each server receives.
@@ -65,23 +66,23 @@ impl RecordFetch {
         if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
     }
 
-    /// How many records a client gets per fetch if it breaks the protocol: T pads hide as many of
-    /// the N answers, and every stripe beyond one record's is another record's.
+    /// The number of records that a client gets per fetch if it breaks the protocol. The pads hide
+    /// T of the N answers; every stripe beyond those of one record can belong to another record.
     pub fn cheated_records(&self) -> usize {
         (self.servers - self.threshold.min(self.servers)) / self.stripes
     }
 
-    /// The point of server n, counted from 0.
+    /// The evaluation point of server n, counted from 0.
     fn point(&self, server: usize) -> u8 {
         server as u8 + 1
     }
 
-    /// One payload per server. Without a row in mind, `None` fetches nothing and looks the same.
+    /// One payload per server. `None` makes a dummy query, which looks the same and selects no row.
     pub fn queries(&self, row: Option<usize>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Vec<u8>> {
         if self.is_binary() {
             let mut subset = vec![0; self.query_length()];
             random.fill(&mut subset);
-            // Bits beyond the last row stay zero, so that there is one query for one subset.
+            // Bits after the last row are zero, so that every subset has one encoding.
             if let (Some(last), spare @ 1..) = (subset.last_mut(), self.rows % 8) {
                 *last &= (1 << spare) - 1;
             }
@@ -93,11 +94,11 @@ impl RecordFetch {
         }
         let mut queries = vec![Vec::with_capacity(self.query_length()); self.servers];
         let mut noise = vec![0; self.threshold];
-        for place in 0..self.rows * self.stripes {
+        for entry_index in 0..self.rows * self.stripes {
             random.fill(&mut noise);
-            let wanted = row == Some(place / self.stripes);
+            let wanted = row == Some(entry_index / self.stripes);
             for (server, query) in queries.iter_mut().enumerate() {
-                query.push(self.entry(server, &noise, wanted.then_some(place % self.stripes)));
+                query.push(self.entry(server, &noise, wanted.then_some(entry_index % self.stripes)));
             }
         }
         noise.zeroize();
@@ -115,14 +116,14 @@ impl RecordFetch {
         stripe.map_or(entry, |stripe| (0..stripe).fold(power, |power, _| Gf256.mul(power, self.point(server))) ^ entry)
     }
 
-    /// Whether bytes can be a payload of [`Fetch::queries`].
+    /// Whether the bytes can be a payload of [`RecordFetch::queries`].
     pub(crate) fn is_query(&self, payload: &[u8]) -> bool {
         let spare = self.rows % 8;
         let padded = !self.is_binary() || spare == 0 || payload.last().is_some_and(|last| last >> spare == 0);
         payload.len() == self.query_length() && padded
     }
 
-    /// By what a stripe is multiplied; the payload must be a query.
+    /// The factor of a stripe in a valid payload.
     pub(crate) fn factor(&self, payload: &[u8], position: usize, stripe: usize) -> u8 {
         match self.is_binary() {
             true => payload[position / 8] >> (position % 8) & 1,
@@ -130,8 +131,9 @@ impl RecordFetch {
         }
     }
 
-    /// The inner product of a payload with the sealed records (`record(i)` at position i), before
-    /// pads. The last stripe of a record may be shorter; what it lacks is zero. Plain and slow.
+    /// The inner product of a payload with the encoded records (`record(i)` is at position i),
+    /// without pads. A short last stripe is filled with zeros. This is the slow reference
+    /// implementation.
     pub(crate) fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
         let mut sum = vec![0; self.stripe_length()];
         for position in 0..self.rows {
@@ -143,7 +145,7 @@ impl RecordFetch {
         sum
     }
 
-    /// Adds server n's pads to its inner product; n is counted from 0.
+    /// Adds the pads of server n, counted from 0, to its inner product.
     pub fn pad(&self, server: usize, keys: &TranscriptKeys, product: &mut [u8]) {
         let coefficients = if self.is_binary() { 1 } else { self.threshold };
         let mut power = 1;
@@ -155,7 +157,7 @@ impl RecordFetch {
         }
     }
 
-    /// The sealed record, and who lied, counted from 1.
+    /// The encoded record, and the lying servers counted from 1.
     pub fn decode(
         &self,
         answers: &[Option<Vec<u8>>],
@@ -172,20 +174,20 @@ impl RecordFetch {
         {
             return Err(DecodeError::Length { server: server + 1, have: answer.len(), need: self.stripe_length() });
         }
-        let mut sealed = Vec::with_capacity(self.stripe_length() * self.stripes);
+        let mut encoded = Vec::with_capacity(self.stripe_length() * self.stripes);
         if self.is_binary() {
-            // Points 0 and 1: the coefficient of α is the sum.
+            // With the points 0 and 1, the coefficient of α is the sum.
             let sum = |a: &[u8], b: &[u8]| a.iter().zip(b).map(|(a, b)| a ^ b).collect::<Vec<u8>>();
             if let [Some(a), Some(b)] = answers {
-                sealed = sum(a, b);
+                encoded = sum(a, b);
             }
         } else {
             for stripe in 0..self.stripes {
-                sealed.extend(agreed.coefficient(&Gf256, self.threshold + stripe));
+                encoded.extend(agreed.coefficient(&Gf256, self.threshold + stripe));
             }
         }
-        sealed.truncate(self.sealed_length);
-        Ok((sealed, agreed.lying_servers))
+        encoded.truncate(self.encoded_length);
+        Ok((encoded, agreed.lying_servers))
     }
 }
 
@@ -239,8 +241,8 @@ mod tests {
                     for answer in answers[silent..silent + lying].iter_mut().flatten() {
                         answer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1 + random.below(255) as u8));
                     }
-                    let (sealed, lying_servers) = fetch.decode(&answers, &mut random).unwrap();
-                    assert_eq!(aont::decode(&sealed), Some(vec![row as u8; length]));
+                    let (encoded, lying_servers) = fetch.decode(&answers, &mut random).unwrap();
+                    assert_eq!(aont::decode(&encoded), Some(vec![row as u8; length]));
                     assert_eq!(lying_servers, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
@@ -249,7 +251,7 @@ mod tests {
 
     #[test]
     fn two_servers_each_see_every_subset_equally_often_for_every_record_and_none() {
-        // Rows in two bytes of the query.
+        // The query has two bytes.
         let fetch = fetch(11, 1, 0, 0, 2, 0);
         for row in [None, Some(0), Some(7), Some(8), Some(10)] {
             let mut counts = [[0; 2048]; 2];
@@ -263,10 +265,10 @@ mod tests {
         }
     }
 
-    /// Gives known bytes and counts them.
-    struct Counted(SeededRandom, Vec<u8>);
+    /// Random bytes from a seed, which are recorded.
+    struct RecordingRandom(SeededRandom, Vec<u8>);
 
-    impl RandomSource for Counted {
+    impl RandomSource for RecordingRandom {
         fn fill(&mut self, bytes: &mut [u8]) {
             self.0.fill(bytes);
             self.1.extend_from_slice(bytes);
@@ -274,16 +276,16 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_a_query_has_draws_of_its_own() {
+    fn every_entry_of_a_record_query_has_its_own_draws() {
         for (threshold, servers, rows) in [(1, 2, 1), (1, 2, 9), (1, 2, 1003), (1, 3, 100), (2, 3, 50), (2, 5, 50)] {
             let fetch = fetch(rows, threshold, 0, 0, servers, 0);
             for row in [None, Some(0), Some(rows / 2), Some(rows - 1)] {
-                let mut random = Counted(SeededRandom::new(14), vec![]);
+                let mut random = RecordingRandom(SeededRandom::new(14), vec![]);
                 let queries = fetch.queries(row, &mut random);
                 let draws = random.1;
                 if fetch.is_binary() {
-                    // Server 1 sees the draws themselves, server 2 with one bit flipped, neither a
-                    // bit beyond the rows.
+                    // Server 1 sees the draws, server 2 sees them with one bit flipped, and neither
+                    // sees a bit after the last row.
                     assert_eq!(draws.len(), rows.div_ceil(8));
                     for position in 0..8 * draws.len() {
                         let bit = |bytes: &[u8]| bytes[position / 8] >> (position % 8) & 1;
@@ -293,16 +295,16 @@ mod tests {
                     }
                     continue;
                 }
-                // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) where stripe s is wanted: T
-                // draws for each.
+                // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) if stripe s is wanted. It
+                // uses T draws.
                 let entries = rows * fetch.stripes();
                 assert_eq!(draws.len(), entries * threshold);
                 for (server, query) in queries.iter().enumerate() {
                     let power = |exponent: usize| (0..exponent).fold(1, |p, _| Gf256.mul(p, server as u8 + 1));
-                    for (place, &entry) in query.iter().enumerate() {
-                        let noise =
-                            (0..threshold).fold(0, |sum, j| sum ^ Gf256.mul(power(j), draws[place * threshold + j]));
-                        let (position, stripe) = (place / fetch.stripes(), place % fetch.stripes());
+                    for (entry_index, &entry) in query.iter().enumerate() {
+                        let noise = (0..threshold)
+                            .fold(0, |sum, j| sum ^ Gf256.mul(power(j), draws[entry_index * threshold + j]));
+                        let (position, stripe) = (entry_index / fetch.stripes(), entry_index % fetch.stripes());
                         let unit = if row == Some(position) { power(threshold + stripe) } else { 0 };
                         assert_eq!(entry, noise ^ unit);
                     }
@@ -312,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn any_t_servers_see_uniform_bytes_wanted_or_not() {
-        // Entries have draws of their own, so one entry at a time is the joint distribution.
+    fn any_t_servers_see_uniform_bytes_for_wanted_and_unwanted_rows() {
+        // Every entry has its own draws, so single entries determine the joint distribution.
         for (threshold, servers) in [(1, 3), (2, 3), (2, 5)] {
             let fetch = fetch(1, threshold, 0, 0, servers, 0);
             for wanted in std::iter::once(None).chain((0..fetch.stripes()).map(Some)) {
@@ -336,7 +338,8 @@ mod tests {
 
     #[test]
     fn beside_the_record_the_user_sees_only_noise() {
-        // The pads are bytes P_j, j < T, of the transcript's streams: server n adds Σ α_n^j·P_j ...
+        // The pads P_j, j < T, are bytes of the streams of the transcript: server n adds Σ
+        // α_n^j·P_j.
         let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
         for (threshold, servers) in [(1, 2), (1, 3), (2, 3), (2, 5)] {
             let fetch = fetch(2, threshold, 0, 0, servers, 40);
@@ -350,13 +353,13 @@ mod tests {
             for server in 0..servers {
                 let mut padded = vec![0; fetch.stripe_length()];
                 fetch.pad(server, &keys, &mut padded);
-                for (place, &byte) in padded.iter().enumerate() {
-                    let pads: Vec<u8> = streams.iter().map(|stream| stream[place]).collect();
+                for (index, &byte) in padded.iter().enumerate() {
+                    let pads: Vec<u8> = streams.iter().map(|stream| stream[index]).collect();
                     assert_eq!(byte, if fetch.is_binary() { pads[0] } else { fetch.entry(server, &pads, None) });
                 }
             }
-            // ... and for uniform P_j, each of the 256^T values gives a different vector of answers
-            // with the same stripes, so given the record the answers are uniform.
+            // For uniform P_j, each of the 256^T values gives a different vector of answers with
+            // the same stripes. So given the record, the answers are uniform.
             let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
             let mut seen = std::collections::BTreeSet::new();
             let mut all = ExhaustiveRandom::default();
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn one_liar_too_many_never_gives_a_record() {
+    fn one_lying_server_too_many_never_gives_a_record() {
         let mut random = SeededRandom::new(10);
         for (threshold, silent, lying, servers) in
             [(1, 0, 0, 2), (1, 0, 0, 3), (1, 1, 0, 3), (1, 0, 1, 4), (2, 1, 1, 6)]
@@ -384,7 +387,7 @@ mod tests {
             for answer in answers[..=lying].iter_mut().flatten() {
                 random.fill(answer);
             }
-            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| aont::decode(&sealed));
+            let record = fetch.decode(&answers, &mut random).ok().and_then(|(encoded, _)| aont::decode(&encoded));
             assert_eq!(record, None);
         }
     }

@@ -1,13 +1,14 @@
-//! Binding every answer's randomness to the whole query, without server state.
+//! Messages and their transcript digest, which binds the randomness of all answers to the whole
+//! query without server state (docs/protocol.md, section 4).
 //!
-//! The client commits to each server's payload, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`: Pedersen on
-//! ristretto255, perfectly hiding, so the commitments to the others' queries tell server n nothing.
-//! `τ = H(hdr, c_1..c_N)` keys all randomness of the answers: the same τ means the same query, any
-//! other query gets fresh pads.
+//! The client commits to the payload of each server, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`. These are
+//! Pedersen commitments in ristretto255. They are perfectly hiding, so server n learns nothing
+//! about the queries of the other servers. `τ = H(hdr, c_1..c_N)` keys all randomness of the
+//! answers: equal τ means equal queries, and any other query gets fresh pads.
 //!
-//! A search's later messages name τ of its first phase as parent and show the ticket that the
-//! servers gave for it, so a parent cannot be made up. What the first phase
-//! [promises](crate::share_commitment) about the second is part of its τ.
+//! Later messages of a search contain τ of phase 0 as parent and the ticket that the servers issued
+//! for it, so a client cannot invent a parent. τ of phase 0 also covers the [share
+//! commitments](crate::share_commitment).
 
 use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::random::RandomSource;
@@ -20,38 +21,38 @@ use curve25519_dalek::scalar::Scalar;
 use std::sync::LazyLock;
 use zeroize::Zeroize;
 
-/// The protocol's version, first in every header.
+/// Protocol version, in every header.
 pub const VERSION: u8 = 2;
 const MAGIC: &[u8; 6] = b"ifonly";
-/// How the wire writes [`Stage::Record`]; no scheme has so many phases.
+/// The phase byte of [`MessageKind::Record`]; no scheme has that many phases.
 const RECORD: u8 = 255;
 
 /// τ.
 pub type Tau = [u8; 32];
 
-/// What servers give for the first phase of a search, and every later message shows.
+/// Keyed hash that proves that the servers answered phase 0; every later message contains it.
 pub type Ticket = [u8; TICKET_LENGTH];
 
-/// The search that a message belongs to; all zero in the message that begins it.
+/// The search of a later message; all zero in phase 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchRef {
-    /// τ of the first phase.
+    /// τ of phase 0.
     pub tau: Tau,
-    /// What the servers gave for it.
+    /// The ticket for it.
     pub ticket: Ticket,
 }
 
 /// What a query is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// The answer of a phase, counted from 0.
+    /// A query for the answer of a phase, counted from 0.
     Phase(u8),
-    /// A record.
+    /// A query for a record.
     Record,
 }
 
 impl MessageKind {
-    /// Where such a query is sent.
+    /// The path of such a query.
     pub fn route(self) -> Route {
         match self {
             MessageKind::Phase(_) => Route::Answer,
@@ -59,8 +60,7 @@ impl MessageKind {
         }
     }
 
-    /// Bytes of a response before the answer itself: the key-check value, and the ticket of a
-    /// search that begins.
+    /// Length of the lead of a response: the key-check value, and in phase 0 the ticket.
     pub fn lead(self) -> usize {
         match self {
             MessageKind::Phase(0) => CHECK_LENGTH + TICKET_LENGTH,
@@ -69,20 +69,20 @@ impl MessageKind {
     }
 }
 
-/// What all servers of a query see alike.
+/// The part of a message that is the same for all servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The scheme's name.
     pub scheme: String,
     /// What the query is for.
-    pub stage: MessageKind,
-    /// Which root key.
+    pub kind: MessageKind,
+    /// The key epoch.
     pub epoch: u32,
-    /// The manifest that the client has read.
+    /// The digest of the manifest that the client uses.
     pub digest: [u8; 32],
-    /// The servers asked, counted from 1, in order.
+    /// The queried servers, counted from 1, in order.
     pub responders: Vec<u8>,
-    /// The search that it belongs to.
+    /// The search of a later message.
     pub parent: SearchRef,
 }
 
@@ -91,7 +91,7 @@ impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
-        bytes.push(match self.stage {
+        bytes.push(match self.kind {
             MessageKind::Phase(phase) => phase,
             MessageKind::Record => RECORD,
         });
@@ -100,8 +100,8 @@ impl Header {
         bytes.extend(self.parent.tau);
         bytes.extend(self.parent.ticket);
         for part in [self.scheme.as_bytes(), &self.responders] {
-            // Names are chosen by this crate and servers number at most 255, so lengths fit into a
-            // byte.
+            // Scheme names are defined in this crate and there are at most 255 servers, so both
+            // lengths fit into a byte.
             bytes.push(part.len() as u8);
             bytes.extend(part);
         }
@@ -116,7 +116,7 @@ impl Header {
         if version != VERSION {
             return Err(WireError::Version { have: version });
         }
-        let stage = match reader.byte("the phase")? {
+        let kind = match reader.byte("the phase")? {
             RECORD => MessageKind::Record,
             phase => MessageKind::Phase(phase),
         };
@@ -129,27 +129,28 @@ impl Header {
         if responders.is_empty() || responders.windows(2).any(|pair| pair[0] >= pair[1]) || responders[0] == 0 {
             return Err(WireError::Value { what: "the responders" });
         }
-        Ok(Header { scheme, stage, epoch, digest, responders, parent })
+        Ok(Header { scheme, kind, epoch, digest, responders, parent })
     }
 }
 
-/// The message to one server: header, commitments to all payloads, the opening of its own,
-/// promises, its payload. The user's copies together hold the secret, so they are wiped on drop.
+/// The message to one server: header, commitments to all payloads, the blinding of this server's
+/// commitment, share commitments, payload. All messages of a query together determine the secret,
+/// so they are wiped on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What all servers see.
+    /// The common header.
     pub header: Header,
     /// c_1..c_N, in the order of the responders.
     pub commitments: Vec<[u8; 32]>,
-    /// Whose message this is, counted from 1.
+    /// The recipient, counted from 1.
     pub server: u8,
     /// r_n.
     pub blinding: [u8; 32],
-    /// In the first phase, commitments to what the second will use; in the second, the same again.
-    /// Empty elsewhere.
-    pub promises: Vec<[u8; 32]>,
-    /// In the second phase, what shows that the promises are those of the first.
-    pub kept: Option<ShareCommitmentOpening>,
+    /// In phase 0 of two-phase schemes, commitments to the shares of phase 1; in phase 1, the same
+    /// again. Empty in other messages.
+    pub share_commitments: Vec<[u8; 32]>,
+    /// In phase 1 of two-phase schemes, the opening of the share commitments.
+    pub share_opening: Option<ShareCommitmentOpening>,
     /// Q_n.
     pub payload: Vec<u8>,
 }
@@ -170,91 +171,99 @@ impl Drop for Message {
 impl Message {
     /// The bytes to send.
     pub fn encode(&self) -> Vec<u8> {
-        // Exactly as long as needed, so that no copy of a share is left behind by growing.
-        let first = self.kept.as_ref().map_or(0, |kept| kept.first.len());
-        let length = before_payload(&self.header.scheme, self.commitments.len(), self.promises.len(), first);
+        // Allocated with the exact length, because growing would leave unwiped copies of a share.
+        let first = self.share_opening.as_ref().map_or(0, |opening| opening.first_commitments.len());
+        let length = before_payload(&self.header.scheme, self.commitments.len(), self.share_commitments.len(), first);
         let mut bytes = Vec::with_capacity(length + self.payload.len());
         bytes.extend(self.header.encode());
         bytes.push(self.server);
         bytes.extend(self.commitments.as_flattened());
         bytes.extend(self.blinding);
-        // Servers number at most 255, so both counts fit into a byte.
-        bytes.push(self.promises.len() as u8);
-        bytes.extend(self.promises.as_flattened());
+        // There are at most 255 servers, so both counts fit into a byte.
+        bytes.push(self.share_commitments.len() as u8);
+        bytes.extend(self.share_commitments.as_flattened());
         bytes.push(first as u8);
-        if let Some(kept) = &self.kept {
-            bytes.extend(kept.first.as_flattened());
-            bytes.extend(kept.blinding);
+        if let Some(opening) = &self.share_opening {
+            bytes.extend(opening.first_commitments.as_flattened());
+            bytes.extend(opening.blinding);
         }
         bytes.extend(&self.payload);
         bytes
     }
 
     /// Bytes before the payload.
-    pub(crate) fn overhead(instance: &SchemeInstance, stage: MessageKind) -> usize {
-        let promises = instance.share_commitments();
-        let (responders, promises, first) = match stage {
-            MessageKind::Phase(0) => (instance.responders(0), promises, 0),
-            MessageKind::Phase(phase) if promises > 0 => {
-                (instance.responders(phase.into()), promises, instance.responders(0))
+    pub(crate) fn overhead(instance: &SchemeInstance, kind: MessageKind) -> usize {
+        let share_commitments = instance.share_commitments();
+        let (responders, share_commitments, first) = match kind {
+            MessageKind::Phase(0) => (instance.responders(0), share_commitments, 0),
+            MessageKind::Phase(phase) if share_commitments > 0 => {
+                (instance.responders(phase.into()), share_commitments, instance.responders(0))
             }
             MessageKind::Phase(phase) => (instance.responders(phase.into()), 0, 0),
             MessageKind::Record => (instance.servers(), 0, 0),
         };
-        before_payload(instance.scheme().name, responders, promises, first)
+        before_payload(instance.scheme().name, responders, share_commitments, first)
     }
 
-    /// A message from its bytes; the payload is whatever follows and is checked later, by the
-    /// replica.
+    /// Decodes a message. The payload is the rest of the bytes; [`crate::server_protocol`] checks
+    /// it.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
         let mut reader = WireReader::new(bytes);
         let header = Header::read(&mut reader)?;
         let server = reader.byte("the server")?;
         let commitments = several(&mut reader, header.responders.len(), "a commitment")?;
         let blinding = reader.array("the blinding")?;
-        let promises = reader.byte("the number of promises")?;
-        let promises = several(&mut reader, promises.into(), "a promise")?;
-        let kept = match reader.byte("the number of first commitments")? {
+        let share_commitments = reader.byte("the number of share commitments")?;
+        let share_commitments = several(&mut reader, share_commitments.into(), "a share commitment")?;
+        let share_opening = match reader.byte("the number of first commitments")? {
             0 => None,
             count => Some(ShareCommitmentOpening {
-                first: several(&mut reader, count.into(), "a first commitment")?,
-                blinding: reader.array("the blinding of a promise")?,
+                first_commitments: several(&mut reader, count.into(), "a first commitment")?,
+                blinding: reader.array("the share blinding")?,
             }),
         };
-        Ok(Message { header, commitments, server, blinding, promises, kept, payload: reader.rest().to_vec() })
+        Ok(Message {
+            header,
+            commitments,
+            server,
+            blinding,
+            share_commitments,
+            share_opening,
+            payload: reader.rest().to_vec(),
+        })
     }
 
     /// Whether c_n opens to the payload.
     pub(crate) fn verify(&self) -> bool {
-        let Some(place) = self.header.responders.iter().position(|&server| server == self.server) else { return false };
+        let Some(index) = self.header.responders.iter().position(|&server| server == self.server) else { return false };
         let header = self.header.encode();
-        opens(&self.commitments[place], "payload", &header, self.server, &self.payload, self.blinding)
+        opens(&self.commitments[index], "payload", &header, self.server, &self.payload, self.blinding)
     }
 
     /// τ.
     pub fn tau(&self) -> Tau {
-        tau(&self.header, &self.commitments, &self.promises)
+        tau(&self.header, &self.commitments, &self.share_commitments)
     }
 }
 
-/// τ of messages with this header and these commitments and promises.
-pub(crate) fn tau(header: &Header, commitments: &[[u8; 32]], promises: &[[u8; 32]]) -> Tau {
+/// τ of messages with this header, these commitments and these share commitments.
+pub(crate) fn tau(header: &Header, commitments: &[[u8; 32]], share_commitments: &[[u8; 32]]) -> Tau {
     let mut hasher = blake3::Hasher::new_derive_key("ifonly transcript v1");
-    hasher.update(&header.encode()).update(commitments.as_flattened()).update(promises.as_flattened());
+    hasher.update(&header.encode()).update(commitments.as_flattened()).update(share_commitments.as_flattened());
     *hasher.finalize().as_bytes()
 }
 
-pub(crate) fn before_payload(scheme: &str, responders: usize, promises: usize, first: usize) -> usize {
+pub(crate) fn before_payload(scheme: &str, responders: usize, share_commitments: usize, first: usize) -> usize {
     let header = 6 + 1 + 1 + 4 + 32 + 32 + TICKET_LENGTH + 1 + scheme.len() + 1 + responders;
-    let kept = if first > 0 { 32 * first + 32 } else { 0 };
-    header + 1 + 32 * responders + 32 + 1 + 32 * promises + 1 + kept
+    let opening = if first > 0 { 32 * first + 32 } else { 0 };
+    header + 1 + 32 * responders + 32 + 1 + 32 * share_commitments + 1 + opening
 }
 
 fn several(reader: &mut WireReader<'_>, count: usize, what: &'static str) -> Result<Vec<[u8; 32]>, WireError> {
     (0..count).map(|_| reader.array(what)).collect()
 }
 
-/// The messages of one query, one per responder, whose payloads are given in their order.
+/// The messages of one query, one per responder, with these payloads in order.
 pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Message> {
     let bytes = header.encode();
     let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
@@ -268,8 +277,8 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
             commitments: commitments.clone(),
             server,
             blinding: blinding.to_bytes(),
-            promises: vec![],
-            kept: None,
+            share_commitments: vec![],
+            share_opening: None,
             payload,
         })
         .collect();
@@ -277,9 +286,9 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
     messages
 }
 
-/// `g^{H(hdr, n, Q_n)}·h^r`; what kind of bytes Q_n are is part of the hash.
+/// `g^{H(hdr, n, Q_n)}·h^r`. The hash includes `kind`, the kind of bytes Q_n.
 pub(crate) fn commit(kind: &str, header: &[u8], server: u8, payload: &[u8], blinding: &Scalar) -> [u8; 32] {
-    // Nobody knows the logarithm of h to the base g: it is hashed to the group.
+    // h is hashed to the group, so no party knows its logarithm to the base g.
     static H: LazyLock<RistrettoBasepointTable> =
         LazyLock::new(|| RistrettoBasepointTable::create(&RistrettoPoint::from_uniform_bytes(&wide("h", &[]))));
     let length = (header.len() as u64).to_le_bytes();
@@ -312,7 +321,8 @@ fn wide(label: &str, parts: &[&[u8]]) -> [u8; 64] {
     bytes
 }
 
-/// Exactly uniform, by rejection: a reduction of wide bytes would be hiding only almost perfectly.
+/// Exactly uniform, by rejection. Reduction of wide bytes would make commitments only almost
+/// perfectly hiding.
 pub(crate) fn uniform_scalar(random: &mut (impl RandomSource + ?Sized)) -> Scalar {
     loop {
         let mut bytes = [0; 32];
@@ -335,7 +345,7 @@ mod tests {
     fn header() -> Header {
         Header {
             scheme: "baseline".into(),
-            stage: MessageKind::Phase(0),
+            kind: MessageKind::Phase(0),
             epoch: 3,
             digest: [4; 32],
             responders: vec![1, 2],
@@ -343,10 +353,10 @@ mod tests {
         }
     }
 
-    /// Gives these bytes, one entry per draw.
-    struct Queue(Vec<[u8; 32]>);
+    /// Returns these bytes, one entry per draw.
+    struct QueuedRandom(Vec<[u8; 32]>);
 
-    impl RandomSource for Queue {
+    impl RandomSource for QueuedRandom {
         fn fill(&mut self, bytes: &mut [u8]) {
             bytes.copy_from_slice(&self.0.remove(0));
         }
@@ -371,50 +381,53 @@ mod tests {
     fn any_change_of_a_message_breaks_its_commitment_or_changes_tau() {
         let message = messages(&header(), vec![vec![1, 2, 3], vec![4]], &mut SeededRandom::new(8)).remove(0);
         let bytes = message.encode();
-        for place in 0..bytes.len() {
-            let mut bent = bytes.clone();
-            bent[place] ^= 1;
-            if let Ok(bent) = Message::decode(&bent) {
-                assert!(!bent.verify() || bent.tau() != message.tau(), "byte {place}");
+        for index in 0..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[index] ^= 1;
+            if let Ok(altered) = Message::decode(&altered) {
+                assert!(!altered.verify() || altered.tau() != message.tau(), "byte {index}");
             }
         }
     }
 
     #[test]
     fn every_commitment_is_blinded_by_a_draw_of_its_own() {
-        // Small numbers are scalars as they are, so the draws are the blindings, first in one
-        // order, then in another.
+        // Small numbers are canonical scalars, so the draws are the blindings.
         let draws = |first: u8, second: u8| {
             let scalar = |byte| {
                 let mut bytes = [0; 32];
                 bytes[0] = byte;
                 bytes
             };
-            messages(&header(), vec![vec![1, 2, 3], vec![1, 2, 3]], &mut Queue(vec![scalar(first), scalar(second)]))
+            messages(
+                &header(),
+                vec![vec![1, 2, 3], vec![1, 2, 3]],
+                &mut QueuedRandom(vec![scalar(first), scalar(second)]),
+            )
         };
         let commitments = |messages: &[Message]| messages[0].commitments.clone();
         let (first, other, swapped) = (draws(5, 6), draws(5, 7), draws(6, 5));
         assert_eq!(first.iter().map(|message| message.blinding[0]).collect::<Vec<_>>(), [5, 6]);
         assert!([&first, &other, &swapped].iter().all(|messages| messages.iter().all(Message::verify)));
-        // A commitment depends on its own blinding and on no other.
+        // A commitment depends only on its own blinding.
         assert_eq!(commitments(&first)[0], commitments(&other)[0]);
         assert_ne!(commitments(&first)[1], commitments(&other)[1]);
         assert_ne!(commitments(&first)[0], commitments(&swapped)[0]);
-        // Whoever knows the payload but not the blinding cannot recognise it: without h, only one
-        // commitment is possible.
+        // An observer who knows the payload but not the blinding cannot recognise the commitment.
+        // Without h, only one commitment would be possible.
         let bare = commit("payload", &header().encode(), 1, &[1, 2, 3], &Scalar::ZERO);
         assert!([&first, &swapped].iter().all(|messages| messages[0].commitments[0] != bare));
     }
 
     #[test]
     fn blindings_are_uniform_by_rejection_and_move_a_commitment_along_h() {
-        // g^m·h^r is perfectly hiding when r is uniform and h generates the group: then h^r alone
-        // is uniform. The group has prime order, so any h but the identity generates it, and r must
-        // be below the order, never reduced.
+        // g^m·h^r is perfectly hiding if r is uniform and h generates the group, because h^r is
+        // then uniform. The group has prime order, so every h except the identity generates it. r
+        // must be drawn below the order, never reduced.
         let minus_one = -Scalar::ONE;
         let mut order = minus_one.to_bytes();
         order[0] += 1;
-        assert_eq!(uniform_scalar(&mut Queue(vec![order, [0xff; 32], minus_one.to_bytes()])), minus_one);
+        assert_eq!(uniform_scalar(&mut QueuedRandom(vec![order, [0xff; 32], minus_one.to_bytes()])), minus_one);
         let point = |payload: &[u8], blinding: Scalar| {
             CompressedRistretto(commit("payload", b"header", 1, payload, &blinding)).decompress().unwrap()
         };

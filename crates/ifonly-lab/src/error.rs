@@ -1,42 +1,42 @@
-//! Everything that can go wrong in the lab, named after what the caller has to change.
+//! The error type of this crate. Each variant is named after what the caller has to change.
 
 use std::path::PathBuf;
 
-/// An error of the lab; each variant says which flag, file, row or column is at fault.
+/// An error of this crate. Each variant names the parameter, file, row or column at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A flag has a value that the computation cannot use.
-    #[error("{flag}: {reason}")]
-    Flag {
-        /// The flag as it is typed.
-        flag: &'static str,
-        /// What is wrong with its value, and what would be right.
+    /// A parameter has a value that the computation cannot use.
+    #[error("{parameter}: {reason}")]
+    Parameter {
+        /// The name of the parameter.
+        parameter: &'static str,
+        /// What is wrong with its value, and which values are valid.
         reason: String,
     },
     /// An exact computation would take too long.
     #[error(
-        "{what} needs about {steps:.1e} steps, the limit is {limit:.0e}: use --samples N for a Monte Carlo estimate \
-         with its standard error"
+        "{what} needs about {steps:.1e} steps, but the limit is {limit:.0e}; set the number of samples for a Monte \
+         Carlo estimate with its standard error"
     )]
     TooLarge {
-        /// What was to be enumerated.
+        /// The computation.
         what: &'static str,
         /// The estimated number of steps.
         steps: f64,
-        /// The largest number that is attempted.
+        /// The largest permitted number of steps.
         limit: f64,
     },
-    /// A data file lacks a column, or a cell is not what it should be.
+    /// A data file lacks a column, or a cell has an invalid value.
     #[error("{file}, row {row}, column {column}: {reason}", file = file.display())]
     Cell {
         /// The file.
         file: PathBuf,
-        /// The row, counted from 1, the header not included; 0 is the header itself.
+        /// The row, counted from 1 without the header; 0 is the header.
         row: usize,
-        /// The column's name.
+        /// The name of the column.
         column: String,
-        /// What is wrong.
+        /// What is wrong with the cell.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -44,7 +44,7 @@ pub enum LabError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// The operating system's reason.
+        /// The reason of the operating system.
         source: std::io::Error,
     },
     /// A CSV file cannot be parsed.
@@ -52,30 +52,30 @@ pub enum LabError {
     Csv {
         /// The file.
         path: PathBuf,
-        /// The parser's reason, with the line.
+        /// The reason of the parser, with the line.
         source: csv::Error,
     },
-    /// A picture cannot be drawn.
-    #[error("drawing {name}: {reason}")]
+    /// A plot cannot be drawn.
+    #[error("cannot draw the plot {name:?}: {reason}")]
     Plot {
-        /// The picture's name.
+        /// The title of the plot.
         name: String,
-        /// The drawing library's reason.
+        /// The reason of the drawing library.
         reason: String,
     },
-    /// The protocol engine refused what the lab asked of it.
-    #[error("running {scheme} through the protocol: {reason}")]
+    /// The protocol failed or refused its inputs.
+    #[error("the protocol failed with scheme {scheme}: {reason}")]
     Protocol {
-        /// The scheme.
+        /// The name of the scheme.
         scheme: String,
-        /// The engine's reason.
+        /// The reason of the protocol code.
         reason: String,
     },
 }
 
 impl LabError {
-    /// A complaint about a flag.
-    pub fn flag(flag: &'static str, reason: impl Into<String>) -> Self {
-        LabError::Flag { flag, reason: reason.into() }
+    /// An invalid value of a parameter.
+    pub fn parameter(parameter: &'static str, reason: impl Into<String>) -> Self {
+        LabError::Parameter { parameter, reason: reason.into() }
     }
 }

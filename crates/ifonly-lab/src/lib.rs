@@ -1,15 +1,15 @@
-//! The lab of ifonly: how much a user learns about the database, what a determined user can do
-//! about it, and the paper's experiments, run again.
+//! Analysis of private counterfactual retrieval: leakage, attacks and the experiments of the paper.
 //!
-//! * [`leakage`] computes what one search tells the user, exactly or by sampling.
-//! * [`attack`] plays users who want more than that.
+//! * [`leakage`] computes how many bits one search reveals to the user, exactly or by sampling.
+//! * [`attack`] simulates users and cheating clients that combine several searches.
 //! * [`engine`] runs the real protocol in one process.
-//! * [`reproduce`] runs the paper's experiments again, [`report`] writes them down, [`cli`] is the
-//!   commands.
-//! * [`data`] prepares the paper's data sets, [`plot`] draws; [`random`] and [`progress`] serve all
-//!   of them.
+//! * [`reproduce`] repeats the experiments of the paper.
+//! * [`report`] writes report items (tables and figures), [`plot`] draws the figures.
+//! * [`cli`] has the commands `leakage`, `attack` and `reproduce`.
+//! * [`data`] prepares the data sets of the paper.
+//! * [`random`] has repeatable randomness, [`progress`] reports the progress of long computations.
 //!
-//! Nothing of this crate is linked into a server or a client.
+//! Servers and clients do not link this crate.
 
 #![forbid(unsafe_code)]
 

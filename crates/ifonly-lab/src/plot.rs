@@ -1,6 +1,7 @@
-//! Line plots as SVG: labelled axes, a legend beside the picture, colours that can be told apart in
-//! print and by the colour-blind (Okabe and Ito), and for each curve its own marker and dash, so
-//! that no curve depends on colour.
+//! Line plots as SVG, with labelled axes and a legend.
+//!
+//! The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Every curve
+//! also has its own marker and dash pattern, so a plot is readable without colours.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -22,48 +23,48 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(86, 180, 233),
     RGBColor(110, 110, 110),
 ];
-/// (dash, gap) in pixels; no gap is a solid line.
+/// (dash, gap) in pixels; gap 0 means a solid line.
 const DASHES: [(u32, u32); 4] = [(1, 0), (9, 4), (3, 3), (14, 5)];
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum AxisScale {
-    /// Evenly.
+    /// Linear.
     Linear,
-    /// By powers of ten.
+    /// Logarithmic, base 10.
     Logarithmic,
 }
 
-/// One curve.
+/// A curve.
 #[derive(Debug, Clone, Serialize)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Its points.
+    /// The points.
     pub points: Vec<(f64, f64)>,
-    /// One standard error per point, or none at all.
+    /// One standard error per point; empty if unknown.
     pub errors: Vec<f64>,
 }
 
-/// A picture.
+/// A line plot.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The horizontal axis.
+    /// The label of the horizontal axis.
     pub x: String,
-    /// The vertical axis.
+    /// The label of the vertical axis.
     pub y: String,
-    /// How the horizontal axis is divided.
+    /// The scale of the horizontal axis.
     pub x_scale: AxisScale,
-    /// The range of the vertical axis, if it is not to follow the data.
+    /// The range of the vertical axis; by default that of the data.
     pub y_range: Option<(f64, f64)>,
-    /// What is drawn.
+    /// The curves.
     pub curves: Vec<Curve>,
 }
 
 impl Plot {
-    /// The picture as SVG.
+    /// The plot as SVG.
     pub fn svg(&self) -> Result<String, LabError> {
         let mut svg = String::new();
         let drawn = {
@@ -83,13 +84,13 @@ impl Plot {
         let (bottom, top) = self.y_range.unwrap_or_else(|| {
             let (low, high) = range(ys());
             let low = if low > 0.0 && low < 0.5 * high { 0.0 } else { low };
-            let air = 0.06 * (high - low);
-            (if low == 0.0 { 0.0 } else { low - air }, high + air)
+            let margin = 0.06 * (high - low);
+            (if low == 0.0 { 0.0 } else { low - margin }, high + margin)
         });
         match self.x_scale {
             AxisScale::Linear => {
-                let air = 0.03 * (right - left);
-                self.draw_chart(&chart, left - air..right + air, bottom..top)
+                let margin = 0.03 * (right - left);
+                self.draw_chart(&chart, left - margin..right + margin, bottom..top)
             }
             AxisScale::Logarithmic => self.draw_chart(&chart, (left / 1.2..right * 1.2).log_scale(), bottom..top),
         }
@@ -123,8 +124,8 @@ impl Plot {
             .axis_desc_style((FONT, 15))
             .label_style((FONT, 13))
             .x_labels(self.ticks())
-            .x_label_formatter(&|value| tidy(*value))
-            .y_label_formatter(&|value| tidy(*value))
+            .x_label_formatter(&|value| format_number(*value))
+            .y_label_formatter(&|value| format_number(*value))
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
@@ -152,13 +153,13 @@ impl Plot {
         Ok(())
     }
 
-    /// How many labels the horizontal axis may have: where few whole numbers are all there is, no
-    /// halves between them.
+    /// The number of labels of the horizontal axis. If all points are at a few whole numbers, only
+    /// these get a label.
     fn ticks(&self) -> usize {
         let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
         let (left, right) = range(xs());
-        let few = xs().all(|x| x.fract() == 0.0) && right - left <= 10.0;
-        if few { (right - left) as usize + 1 } else { 10 }
+        let is_short_integer_range = xs().all(|x| x.fract() == 0.0) && right - left <= 10.0;
+        if is_short_integer_range { (right - left) as usize + 1 } else { 10 }
     }
 
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Box<dyn std::error::Error>> {
@@ -180,7 +181,7 @@ impl Plot {
     }
 }
 
-/// Curve number n's marker, filled, around a pixel.
+/// Draws the marker of a curve at a pixel.
 fn draw_marker(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     number: usize,
@@ -214,8 +215,8 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// A number without needless digits.
-fn tidy(value: f64) -> String {
+/// A number with at most three decimals, without trailing zeros.
+fn format_number(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_names_its_axes_and_all_its_curves() {
+    fn a_plot_names_its_axes_and_all_its_curves() {
         let curve =
             |name: &str| Curve { name: name.into(), points: vec![(1.0, 2.0), (10.0, 3.0)], errors: vec![0.1, 0.1] };
         for x_scale in [AxisScale::Linear, AxisScale::Logarithmic] {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_picture_is_drawn_and_not_a_panic() {
+    fn an_empty_plot_is_drawn_without_a_panic() {
         let plot = Plot {
             title: String::new(),
             x: String::new(),

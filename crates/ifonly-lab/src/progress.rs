@@ -1,17 +1,17 @@
-//! Progress without a terminal: long work reports to a [`Progress`], the command line draws it as a
-//! bar.
+//! Progress of long computations, independent of the terminal. A computation reports to a
+//! [`ProgressSink`]; the command line draws it as a bar.
 
-/// Receives the progress of long work. Called from many threads.
+/// Receives the progress of a computation, from several threads.
 pub trait ProgressSink: Sync {
-    /// A new piece of work begins, of so many steps.
+    /// A computation of `steps` steps starts.
     fn start(&self, what: &str, steps: u64);
-    /// So many steps are done.
+    /// `steps` further steps are done.
     fn advance(&self, steps: u64);
-    /// The piece of work has ended.
+    /// The computation has ended.
     fn finish(&self);
 }
 
-/// Reports nothing.
+/// Ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 

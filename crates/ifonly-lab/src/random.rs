@@ -1,10 +1,13 @@
-//! Repeatable randomness for experiments: a stream is named by a seed and a number, so that work
-//! split over any number of threads draws the same values.
+//! Repeatable randomness for experiments.
 //!
-//! The stream is BLAKE3's extendable output; integers below n come from masked rejection, so they
-//! are exactly uniform. [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937),
-//! needed to repeat the paper's split of COMPAS. Nothing here serves the protocol: its randomness
-//! lives in `ifonly-algebra`.
+//! A stream is identified by a seed and a number. A computation therefore draws the same values on
+//! any number of threads. The stream is the extendable output of BLAKE3. Integers below n come from
+//! masked rejection sampling, so they are exactly uniform.
+//!
+//! [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937). The paper used it to
+//! split COMPAS.
+//!
+//! The protocol does not use this module; its randomness is in `ifonly-algebra`.
 
 use ifonly_algebra::random::mask_for;
 
@@ -19,7 +22,7 @@ pub struct Stream {
 impl Stream {
     const BLOCK: usize = 512;
 
-    /// The stream with this number under this seed.
+    /// The stream of this seed and number.
     pub fn new(seed: u64, number: u64) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("ifonly-lab 2026 experiment stream");
         hasher.update(&seed.to_le_bytes());
@@ -58,7 +61,7 @@ impl Stream {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts the items into a uniformly random order.
+    /// Shuffles the items uniformly.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_name_gives_the_same_stream_and_another_does_not() {
+    fn a_seed_and_a_number_determine_the_stream() {
         let draw = |seed, number| {
             let mut stream = Stream::new(seed, number);
             (0..100).map(|_| stream.below(1000)).collect::<Vec<_>>()
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_has_distinct_members_below_n() {
+    fn chosen_indices_are_distinct_and_below_n() {
         let mut chosen = Stream::new(7, 0).choose(50, 20);
         chosen.sort_unstable();
         chosen.dedup();
@@ -158,9 +161,9 @@ mod tests {
         assert!(chosen.iter().all(|&i| i < 50));
     }
 
-    /// The first outputs of MT19937 with seed 5489 are published with the generator.
+    /// Outputs 1 and 10,000 of MT19937 with seed 5489, from the publication of the generator.
     #[test]
-    fn the_mersenne_twister_is_the_published_one() {
+    fn mt19937_gives_the_published_outputs() {
         let mut generator = NumpyShuffle::new(5489);
         assert_eq!(generator.next(), 3_499_211_612);
         for _ in 1..9999 {
@@ -171,7 +174,7 @@ mod tests {
 
     /// `numpy.random.RandomState(42).permutation(10)` as numpy prints it.
     #[test]
-    fn the_permutation_is_numpys() {
+    fn the_permutation_equals_that_of_numpy() {
         assert_eq!(NumpyShuffle::new(42).permutation(10), [8, 1, 5, 0, 7, 2, 9, 4, 3, 6]);
     }
 }

@@ -1,4 +1,5 @@
-//! Reports: exhibits (a table, a few plain sentences, a picture) written as Markdown, JSON and SVG.
+//! Reports as Markdown, JSON and SVG. A report is a list of report items; an item has a text, a
+//! table and optionally a plot.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,29 +9,29 @@ use serde::Serialize;
 use crate::LabError;
 use crate::plot::Plot;
 
-/// One table or figure.
+/// A table or figure of a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportItem {
-    /// One word, used for files and on the command line.
+    /// A short name, for file names and the command line.
     pub name: &'static str,
-    /// What it is called in a report.
+    /// The heading.
     pub title: String,
-    /// What was done and what came out, in plain words; where the paper differs, why.
+    /// What was computed, the result, and the reason for differences from the paper.
     pub text: String,
-    /// The table's columns.
+    /// The column names of the table.
     pub columns: Vec<String>,
-    /// The table's rows, one cell per column.
+    /// The rows of the table, one cell per column.
     pub rows: Vec<Vec<String>>,
-    /// The picture, if there is one.
+    /// The plot, if any.
     pub plot: Option<Plot>,
 }
 
 impl ReportItem {
-    /// The exhibit as Markdown; its picture is the file `name.svg` beside it.
+    /// The item as Markdown. Its plot is the file `name.svg` in the same folder.
     pub fn markdown(&self) -> String {
         let mut page = format!("## {}\n\n{}\n", self.title, self.text);
         if !self.columns.is_empty() {
-            // Writing to a string cannot fail.
+            // Ignoring the result is safe: writing to a string cannot fail.
             let _ = writeln!(page, "\n{}\n{}", line(&self.columns), line(&vec!["---".into(); self.columns.len()]));
             for row in &self.rows {
                 let _ = writeln!(page, "{}", line(row));
@@ -41,10 +42,8 @@ impl ReportItem {
         }
         page
     }
-}
 
-impl ReportItem {
-    /// The exhibit for a terminal: columns aligned, no picture.
+    /// The item as text for a terminal, with aligned columns and without the plot.
     pub fn text_page(&self) -> String {
         let rows = || std::iter::once(&self.columns).chain(&self.rows);
         let width = |column: usize| {
@@ -65,13 +64,13 @@ fn line(cells: &[String]) -> String {
     format!("| {} |", escaped.join(" | "))
 }
 
-/// Writes `NAME.md`, `NAME.json` and one SVG per picture into a folder; returns the files.
+/// Writes `NAME.md`, `NAME.json` and one SVG per plot into a folder. Returns the paths.
 pub fn write(
     folder: &Path,
     name: &str,
     title: &str,
     preface: &str,
-    exhibits: &[ReportItem],
+    items: &[ReportItem],
 ) -> Result<Vec<PathBuf>, LabError> {
     std::fs::create_dir_all(folder).map_err(|source| LabError::File { path: folder.into(), source })?;
     let mut files = Vec::new();
@@ -81,24 +80,24 @@ pub fn write(
         files.push(path);
         Ok::<(), LabError>(())
     };
-    let pages: Vec<String> = exhibits.iter().map(ReportItem::markdown).collect();
+    let pages: Vec<String> = items.iter().map(ReportItem::markdown).collect();
     save(format!("{name}.md"), format!("# {title}\n\n{preface}\n\n{}", pages.join("\n")))?;
-    let json = serde_json::json!({ "title": title, "exhibits": exhibits });
+    let json = serde_json::json!({ "title": title, "exhibits": items });
     save(format!("{name}.json"), format!("{json:#}\n"))?;
-    for exhibit in exhibits {
-        if let Some(plot) = &exhibit.plot {
-            save(format!("{}.svg", exhibit.name), plot.svg()?)?;
+    for item in items {
+        if let Some(plot) = &item.plot {
+            save(format!("{}.svg", item.name), plot.svg()?)?;
         }
     }
     Ok(files)
 }
 
-/// A share as a percentage.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1}%", 100.0 * share)
+/// A fraction as a percentage.
+pub(crate) fn percent(fraction: f64) -> String {
+    format!("{:.1}%", 100.0 * fraction)
 }
 
-/// Table cells from anything that prints.
+/// Table cells from strings.
 pub(crate) fn cells<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(String::from).to_vec()
 }
@@ -108,8 +107,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_one_cell_per_column_and_keeps_bars() {
-        let exhibit = ReportItem {
+    fn markdown_tables_escape_vertical_bars() {
+        let item = ReportItem {
             name: "x",
             title: "T".into(),
             text: "words".into(),
@@ -117,6 +116,6 @@ mod tests {
             rows: vec![cells(["0", "1.5"])],
             plot: None,
         };
-        assert_eq!(exhibit.markdown(), "## T\n\nwords\n\n| \\|I\\| | bits |\n| --- | --- |\n| 0 | 1.5 |\n");
+        assert_eq!(item.markdown(), "## T\n\nwords\n\n| \\|I\\| | bits |\n| --- | --- |\n| 0 | 1.5 |\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The commands as a user runs them: what they print, and how they refuse.
+//! The commands as a user runs them: their output and their errors.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// An empty folder of its own for a test.
+/// The path of a folder for one test. The folder does not exist yet.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -28,14 +28,14 @@ fn leakage_prints_bits_and_the_value_in_a_base() {
     let found = json(&lab(&words("leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757 --json")));
     assert!((found["value"].as_f64().unwrap() - 0.453612).abs() < 1e-6);
     assert!((found["bits"].as_f64().unwrap() - 4.338417).abs() < 1e-6);
-    let plain = lab(&words("leakage --scheme mask --r 4 --d 2 --m 5 --dmin 2"));
+    let plain = lab(&words("leakage --scheme mask --r 4 --d 2 --m 5 --d-min 2"));
     assert_eq!(String::from_utf8(plain.stdout).unwrap(), "14.153051 bits\n");
     let shuffled = json(&lab(&words("leakage --scheme baseline --r 4 --d 2 --m 5 --shuffle --json")));
     assert!(shuffled["bits"].as_f64().unwrap() < 16.304035);
 }
 
 #[test]
-fn the_threshold_changes_nothing() {
+fn the_threshold_does_not_change_the_leakage() {
     let bits = |t: &str| {
         json(&lab(&["leakage", "--scheme", "diff", "--r", "3", "--d", "3", "--m", "3", "--json", "--threshold", t]))["bits"].clone()
     };
@@ -43,7 +43,7 @@ fn the_threshold_changes_nothing() {
 }
 
 #[test]
-fn sampling_states_its_standard_error_and_repeats() {
+fn sampling_prints_its_standard_error_and_is_repeatable() {
     let run = || json(&lab(&words("leakage --scheme diff --r 6 --d 4 --m 20 --samples 4000 --seed 7 --json")));
     let (first, second) = (run(), run());
     assert_eq!(first, second);
@@ -51,7 +51,7 @@ fn sampling_states_its_standard_error_and_repeats() {
 }
 
 #[test]
-fn given_rows_are_read_and_faults_name_row_and_column() {
+fn rows_are_read_from_a_file_and_errors_name_row_and_column() {
     let folder = folder("rows");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("levels.csv");
@@ -66,27 +66,27 @@ fn given_rows_are_read_and_faults_name_row_and_column() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_flag_and_without_a_panic() {
-    for (arguments, complaint) in [
-        ("leakage --scheme none --r 1 --d 1 --m 1", "--scheme: there is no scheme"),
-        ("leakage --scheme mask --r 4 --d 2 --m 5 --dmin 0", "--dmin"),
-        ("leakage --scheme baseline --r 4 --d 2 --m 50", "--m: 50 distinct rows cannot be drawn from 24"),
-        ("leakage --scheme diff --r 100 --d 11 --m 500", "--samples"),
-        ("leakage --scheme baseline --r 4 --d 2 --m 5 --base 1", "--base"),
-        ("leakage --scheme baseline --d 2 --m 5", "--r: missing"),
-        ("leakage --scheme lp --r 4 --d 2 --m 5 --p 3", "--p: 3 is not a positive even power"),
-        ("attack nothing", "there is no attack"),
-        ("reproduce -o x --data /nowhere", "--data: /nowhere is not a folder"),
+fn invalid_arguments_are_refused_with_the_name_of_the_parameter() {
+    for (arguments, message) in [
+        ("leakage --scheme none --r 1 --d 1 --m 1", "scheme: unknown scheme"),
+        ("leakage --scheme mask --r 4 --d 2 --m 5 --d-min 0", "d_min: 0"),
+        ("leakage --scheme baseline --r 4 --d 2 --m 50", "m: 50 distinct rows cannot be drawn from a population of 24"),
+        ("leakage --scheme diff --r 100 --d 11 --m 500", "set the number of samples"),
+        ("leakage --scheme baseline --r 4 --d 2 --m 5 --base 1", "base: 1"),
+        ("leakage --scheme baseline --d 2 --m 5", "r: missing"),
+        ("leakage --scheme lp --r 4 --d 2 --m 5 --p 3", "p: 3 is not a positive even number"),
+        ("attack nothing", "attack: unknown attack"),
+        ("reproduce -o x --data /nowhere", "data: /nowhere is not a folder"),
     ] {
         let output = lab(&words(arguments));
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments}: {text}");
-        assert!(text.starts_with("error: ") && text.contains(complaint), "{arguments}: {text}");
+        assert!(text.starts_with("error: ") && text.contains(message), "{arguments}: {text}");
     }
 }
 
 #[test]
-fn an_attack_prints_its_table_and_writes_its_report() {
+fn an_attack_prints_its_table_and_writes_a_report() {
     let folder = folder("attack");
     let output = lab(&["attack", "replay", "-o", folder.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -97,7 +97,7 @@ fn an_attack_prints_its_table_and_writes_its_report() {
 }
 
 #[test]
-fn a_report_without_data_says_what_to_get_and_does_the_rest() {
+fn a_report_without_data_files_names_them_and_has_all_other_items() {
     let folder = folder("reproduce");
     let output = lab(&["reproduce", "-o", folder.to_str().unwrap(), "--quick"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -105,8 +105,8 @@ fn a_report_without_data_says_what_to_get_and_does_the_rest() {
     for text in ["wine-white.csv", "compas.csv", "SHA-256", "UCI", "ProPublica", "0.453612", "16.304035", "9d+9M"] {
         assert!(page.contains(text), "{text} is missing");
     }
-    for picture in ["synthetic.svg", "immutables.svg", "costs.svg"] {
-        assert!(folder.join(picture).is_file(), "{picture}");
+    for plot in ["synthetic.svg", "immutables.svg", "costs.svg"] {
+        assert!(folder.join(plot).is_file(), "{plot}");
     }
 }
 

@@ -1,16 +1,18 @@
-//! Leakage by classes against leakage by the definition: every x, every tuple of rows, every mask,
-//! every order of the rows, and for gated schemes every ρ and σ of a tiny field, with the mutual
-//! information taken from the joint distribution.
+//! The leakage computed from classes equals the leakage by its definition.
+//!
+//! The definition is evaluated by enumeration: every x, every tuple of rows, every mask, every row
+//! order, and for gated schemes every ρ and σ of a tiny field. The mutual information is computed
+//! from the joint distribution.
 
 use std::collections::HashMap;
 
 use ifonly_lab::leakage::{Decoded, LeakageModel, LeakageScheme, Population, RowOrder, SamplingRule, exact};
 
-/// The symbols that a gated scheme's user decodes live in this field; it exceeds every distance
-/// below.
+/// The order of the field of gated schemes. It exceeds every distance below.
 const Q: i64 = 7;
 
-type Seen = Vec<i64>;
+/// What the user observes.
+type View = Vec<i64>;
 
 fn points(r: u32, d: u32) -> Vec<Vec<i64>> {
     (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i64::from(i / (r + 1).pow(k) % (r + 1))).collect()).collect()
@@ -47,76 +49,77 @@ fn permutations(m: usize) -> Vec<Vec<usize>> {
     found
 }
 
-/// Everything that row y can show the user, each equally likely.
-fn shown(setting: &LeakageModel, x: &[i64], y: &[i64]) -> Vec<Seen> {
-    let immutable = setting.immutable as usize;
+/// The values that row y can reveal to the user, all equally likely.
+fn row_views(model: &LeakageModel, x: &[i64], y: &[i64]) -> Vec<View> {
+    let immutable = model.immutable as usize;
     let square = |range: std::ops::Range<usize>| range.map(|k| (x[k] - y[k]).pow(2)).sum::<i64>();
     let (fixed, free) = (square(0..immutable), square(immutable..x.len()));
-    match setting.scheme.decoded {
-        // Phase 1 shows ρ·E; phase 2 the distance of the rows with E = 0, and ‖x‖² for all others.
-        _ if setting.scheme.name == "two-phase" => {
+    match model.scheme.decoded {
+        // Phase 0 reveals ρ·E. Phase 1 reveals the distance of the rows with E = 0, and ‖x‖² for
+        // all others.
+        _ if model.scheme.name == "two-phase" => {
             let second = if fixed == 0 { free } else { x.iter().map(|v| v * v).sum::<i64>() };
             (1..Q).map(|rho| vec![rho * fixed % Q, second]).collect()
         }
         Decoded::Values | Decoded::Differences => vec![vec![fixed + free]],
-        Decoded::Masked => (0..i64::from(setting.d_min)).map(|mask| vec![fixed + free + mask]).collect(),
+        Decoded::Masked => (0..i64::from(model.d_min)).map(|mask| vec![fixed + free + mask]).collect(),
         Decoded::Partials => vec![vec![1000 * fixed + free]],
         Decoded::Gated => (1..Q)
             .flat_map(|rho| (0..Q).map(move |sigma| vec![rho * fixed % Q, (fixed + free + sigma * fixed) % Q]))
             .collect(),
-        // No row shows anything by itself.
+        // A single row reveals nothing.
         Decoded::Nearest => vec![vec![]],
     }
 }
 
-/// All that the user can see of a database, with multiplicity.
-fn views(setting: &LeakageModel, x: &[i64], rows: &[Vec<i64>]) -> Vec<Seen> {
-    if setting.scheme.decoded == Decoded::Nearest {
-        let fits = |y: &&Vec<i64>| (0..setting.immutable as usize).all(|k| x[k] == y[k]);
+/// All views of a database, with multiplicity.
+fn views(model: &LeakageModel, x: &[i64], rows: &[Vec<i64>]) -> Vec<View> {
+    if model.scheme.decoded == Decoded::Nearest {
+        let matches = |y: &&Vec<i64>| (0..model.immutable as usize).all(|k| x[k] == y[k]);
         let distance = |y: &&Vec<i64>| x.iter().zip(*y).map(|(a, b)| (a - b).pow(2)).sum::<i64>();
-        return vec![rows.iter().filter(fits).min_by_key(distance).cloned().unwrap_or_default()];
+        return vec![rows.iter().filter(matches).min_by_key(distance).cloned().unwrap_or_default()];
     }
-    let mut views: Vec<Vec<Seen>> = vec![Vec::new()];
+    let mut views: Vec<Vec<View>> = vec![Vec::new()];
     for y in rows {
-        let options = shown(setting, x, y);
+        let options = row_views(model, x, y);
         views = views
             .iter()
             .flat_map(|view| options.iter().map(move |option| view.iter().cloned().chain([option.clone()]).collect()))
             .collect();
     }
-    let orders = match setting.order {
+    let orders = match model.order {
         RowOrder::Fixed => vec![(0..rows.len()).collect()],
         RowOrder::Shuffled => permutations(rows.len()),
     };
-    let mut seen = Vec::new();
+    let mut ordered = Vec::new();
     for view in &views {
         for order in &orders {
-            let mut values: Seen = order.iter().flat_map(|&i| view[i].clone()).collect();
-            if setting.scheme.decoded == Decoded::Differences {
+            let mut values: View = order.iter().flat_map(|&i| view[i].clone()).collect();
+            if model.scheme.decoded == Decoded::Differences {
                 values = values.windows(2).map(|pair| pair[0] - pair[1]).collect();
             }
-            seen.push(values);
+            ordered.push(values);
         }
     }
-    seen
+    ordered
 }
 
-fn entropy(counts: &HashMap<Seen, f64>) -> f64 {
+fn entropy(counts: &HashMap<View, f64>) -> f64 {
     let total: f64 = counts.values().sum();
     counts.values().map(|count| -(count / total) * (count / total).log2()).sum()
 }
 
-fn by_definition(setting: &LeakageModel) -> f64 {
-    let points = points(setting.r, setting.d);
+fn by_definition(model: &LeakageModel) -> f64 {
+    let points = points(model.r, model.d);
     let mut bits = 0.0;
     for x in &points {
         let others: Vec<Vec<i64>> = points.iter().filter(|y| *y != x).cloned().collect();
-        let databases = tuples(&others, setting.m, setting.drawing);
-        let mut all: HashMap<Seen, f64> = HashMap::new();
+        let databases = tuples(&others, model.m, model.drawing);
+        let mut all: HashMap<View, f64> = HashMap::new();
         let mut given_rows = 0.0;
         for rows in &databases {
-            let mut one: HashMap<Seen, f64> = HashMap::new();
-            for view in views(setting, x, rows) {
+            let mut one: HashMap<View, f64> = HashMap::new();
+            for view in views(model, x, rows) {
                 *one.entry(view.clone()).or_default() += 1.0;
                 *all.entry(view).or_default() += 1.0;
             }
@@ -128,7 +131,7 @@ fn by_definition(setting: &LeakageModel) -> f64 {
 }
 
 #[test]
-fn classes_give_what_the_definition_gives() {
+fn leakage_from_classes_equals_leakage_by_definition() {
     let mut compared = 0;
     for (name, r, d, m, d_min, immutable) in [
         ("baseline", 2, 2, 3, 1, 0),
@@ -152,8 +155,8 @@ fn classes_give_what_the_definition_gives() {
         for order in [RowOrder::Fixed, RowOrder::Shuffled] {
             for drawing in [SamplingRule::WithoutReplacement, SamplingRule::WithReplacement] {
                 let scheme = LeakageScheme::named(name).unwrap();
-                let setting = LeakageModel { d_min, immutable, order, drawing, ..LeakageModel::new(scheme, r, d, m) };
-                let (ours, definition) = (exact(&setting, Population::Grid).unwrap(), by_definition(&setting));
+                let model = LeakageModel { d_min, immutable, order, drawing, ..LeakageModel::new(scheme, r, d, m) };
+                let (ours, definition) = (exact(&model, Population::Grid).unwrap(), by_definition(&model));
                 assert!(
                     (ours - definition).abs() < 1e-9,
                     "{name} R={r} d={d} M={m} {order:?} {drawing:?}: {ours} instead of {definition}"
@@ -165,14 +168,14 @@ fn classes_give_what_the_definition_gives() {
     assert_eq!(compared, 68);
 }
 
-/// By the definition, from the symbols themselves: not because one table says that both decode the
-/// same.
+/// Computed by definition from the decoded field elements. It does not rely on [`Decoded::Gated`],
+/// which both schemes have.
 #[test]
-fn gated_shows_as_much_as_two_phase_for_every_immutable_set() {
+fn gated_reveals_as_much_as_two_phase_for_every_immutable_set() {
     for immutable in 0..=3 {
         let of = |name| {
-            let setting = LeakageModel { immutable, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), 1, 3, 2) };
-            by_definition(&setting)
+            let model = LeakageModel { immutable, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), 1, 3, 2) };
+            by_definition(&model)
         };
         let (gated, two_phase) = (of("gated"), of("two-phase"));
         assert!((gated - two_phase).abs() < 1e-9, "|I|={immutable}: {gated} and {two_phase}");

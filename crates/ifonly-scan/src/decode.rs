@@ -1,11 +1,11 @@
-//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory
-//! that does not grow with the rows.
+//! Decoding of answers, on the client: the packed streams of N servers in, decoded values out. The
+//! memory does not grow with the number of rows.
 //!
-//! With the weights w_n that interpolate at 0, the value of every symbol is `constant + Σ_n
-//! w_n·A_n`; the constant takes away what the client knows. Values come in the order of the answer,
-//! so a minimum with a strict comparison is the first of tied rows. What the values mean (a
-//! distance, a gate, a difference) is the scheme's business: [`Nearest`] covers plain and gated
-//! answers, everything else reads the values.
+//! With the weights w_n that interpolate at 0, the value of every field element is `constant + Σ_n
+//! w_n·A_n`. The constant removes the part that the client knows. Values come in the order of the
+//! answer, so a minimum with a strict comparison finds the first of tied rows. This module does not
+//! interpret the values (a distance, a gate, a difference): the scheme does. [`ArgMin`] covers
+//! plain and gated answers.
 
 use crate::backend::{Backend, Kernels};
 use crate::dot::limbs16::Width;
@@ -15,28 +15,28 @@ pub use ifonly_algebra::interpolate::InterpolationPlan;
 use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream, Interpolator, MalformedAnswer};
 use zeroize::Zeroize;
 
-/// Rows decoded at a time; the words of all servers stay in the first-level cache.
+/// Rows decoded at a time. The words of all servers stay in the first-level cache.
 const RUN_ROWS: usize = 512;
 
-/// A stream that does not fit its answer.
+/// Why a stream is not a valid answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerStreamError {
-    /// A server sent more than its answer.
-    #[error("server {0} sent more bytes than its answer has")]
+    /// A server sent more bytes than the answer has.
+    #[error("server {0} sent more bytes than the answer has")]
     TooLong(usize),
-    /// A server stopped early.
-    #[error("server {server} sent {have} of {need} bytes")]
+    /// A server sent fewer bytes than the answer has.
+    #[error("server {server} sent only {have} of {need} bytes")]
     TooShort {
         /// Which server, counted from 0.
         server: usize,
         /// Bytes received.
         have: usize,
-        /// Bytes of a whole answer.
+        /// Bytes of a complete answer.
         need: usize,
     },
-    /// A symbol is not below q.
-    #[error("server {server} sent a symbol that is not in the field, near row {row}")]
+    /// A field element is not below q.
+    #[error("server {server} sent a number that is not a field element, in the rows from {row} on")]
     NotReduced {
         /// Which server, counted from 0.
         server: usize,
@@ -45,43 +45,43 @@ pub enum AnswerStreamError {
     },
 }
 
-/// Takes bytes of each server as they come and gives values as soon as all servers' bytes are
-/// there.
+/// Receives the bytes of each server and decodes rows as soon as the bytes of all servers are
+/// present.
 #[derive(Debug)]
 pub struct Decoder {
     interpolation: InterpolationPlan,
     kernels: &'static dyn Kernels,
     rows: usize,
     next_row: usize,
-    parts: Vec<Part>,
+    parts: Vec<ServerStream>,
     words: Vec<Vec<u32>>,
     elements: Vec<u64>,
     values: Vec<u64>,
     narrow_values: Vec<u32>,
 }
 
-/// What one server sent and nobody has decoded yet.
+/// Bytes from one server that are not decoded yet.
 #[derive(Debug, Default)]
-struct Part {
+struct ServerStream {
     waiting: Vec<u8>,
-    /// How many of the waiting bytes are decoded.
+    /// Number of waiting bytes that are decoded.
     decoded: usize,
     received: usize,
 }
 
-impl Part {
+impl ServerStream {
     fn clear(&mut self) {
         self.waiting.clear();
         (self.decoded, self.received) = (0, 0);
     }
 
-    fn ahead(&self) -> &[u8] {
+    fn undecoded(&self) -> &[u8] {
         &self.waiting[self.decoded..]
     }
 
-    /// What is left moves forward only when it is the smaller half, so that a byte moves once on
-    /// average.
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Appends bytes. Moves the undecoded bytes to the front only if they are the smaller half, so
+    /// that a byte moves once on average.
+    fn append(&mut self, bytes: &[u8]) {
         if self.decoded > self.waiting.len() / 2 {
             self.waiting.drain(..self.decoded);
             self.decoded = 0;
@@ -93,21 +93,21 @@ impl Part {
 /// A run of decoded rows.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodedRun<'a> {
-    /// The first row's position.
+    /// Position of the first row.
     pub first_row: usize,
-    /// Symbols per row.
+    /// Field elements per row.
     pub outputs: usize,
     kernels: &'static dyn Kernels,
     words: DecodedWords<'a>,
 }
 
 impl<'a> DecodedRun<'a> {
-    /// All symbols, row by row, as they lie there.
+    /// All field elements, row by row, as stored.
     pub fn words(&self) -> DecodedWords<'a> {
         self.words
     }
 
-    /// All symbols, row by row.
+    /// All field elements, row by row.
     pub fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match self.words {
             DecodedWords::Narrow(words) => Box::new(words.iter().map(|&word| u64::from(word))),
@@ -116,7 +116,8 @@ impl<'a> DecodedRun<'a> {
     }
 }
 
-// Values of a whole search are as secret as the profile; the last run's are still there at the end.
+// The values of a search are as secret as the profile, and those of the last run are still in
+// memory.
 impl Drop for Decoder {
     fn drop(&mut self) {
         self.words.zeroize();
@@ -126,7 +127,7 @@ impl Drop for Decoder {
     }
 }
 
-/// Answers decoded by the fastest kernels of this machine.
+/// Decodes answers with the fastest kernels of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelInterpolator;
 
@@ -138,10 +139,10 @@ impl Interpolator for KernelInterpolator {
 
 impl InterpolationStream for Decoder {
     fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer> {
-        // Runs end with a byte, except for the last, after which nothing is left.
+        // Every run except the last ends at a byte boundary.
         let taken = packed_length(&self.interpolation.field, self.next_row * self.outputs());
-        let ahead = answers.iter().map(|answer| answer.get(taken..).unwrap_or_default()).collect();
-        self.decode_runs(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| MalformedAnswer)
+        let undecoded = answers.iter().map(|answer| answer.get(taken..).unwrap_or_default()).collect();
+        self.decode_runs(undecoded, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| MalformedAnswer)
     }
 }
 
@@ -159,7 +160,7 @@ impl Decoder {
             kernels: backend.kernels(),
             rows,
             next_row: 0,
-            parts: (0..servers).map(|_| Part::default()).collect(),
+            parts: (0..servers).map(|_| ServerStream::default()).collect(),
             words: vec![vec![]; servers],
             elements: vec![],
             values: vec![],
@@ -167,21 +168,21 @@ impl Decoder {
         }
     }
 
-    /// Starts again with the answers of another query to the same rows; memory is kept.
+    /// Restarts with the answers of another query to the same rows; reuses the memory.
     pub fn restart(&mut self, interpolation: InterpolationPlan) {
         self.words.resize(interpolation.weights.len(), vec![]);
-        self.parts.resize_with(interpolation.weights.len(), Part::default);
-        self.parts.iter_mut().for_each(Part::clear);
+        self.parts.resize_with(interpolation.weights.len(), ServerStream::default);
+        self.parts.iter_mut().for_each(ServerStream::clear);
         self.interpolation = interpolation;
         self.next_row = 0;
     }
 
-    /// Bytes of one whole answer.
+    /// Bytes of one complete answer.
     pub fn answer_length(&self) -> usize {
         packed_length(&self.interpolation.field, self.rows * self.outputs())
     }
 
-    /// The next bytes of one server; `visit` sees every run of rows that they complete.
+    /// Adds the next bytes of one server. `visit` receives every run of rows that they complete.
     pub fn feed(
         &mut self,
         server: usize,
@@ -195,35 +196,35 @@ impl Decoder {
         }
         let mut parts = std::mem::take(&mut self.parts);
         let result = self.decode_ready(&mut parts, server, &mut bytes, visit);
-        parts[server].keep(bytes);
+        parts[server].append(bytes);
         self.parts = parts;
         result
     }
 
-    /// Decodes all runs that are complete; those of `server` where they lie, in the bytes that just
-    /// came.
+    /// Decodes all complete runs. The bytes of `server` are decoded in place, without a copy.
     fn decode_ready(
         &mut self,
-        parts: &mut [Part],
+        parts: &mut [ServerStream],
         server: usize,
         bytes: &mut &[u8],
         visit: &mut dyn FnMut(DecodedRun<'_>),
     ) -> Result<(), AnswerStreamError> {
         loop {
-            let begun = parts[server].ahead().len();
-            if begun > 0 {
-                let (head, tail) = bytes.split_at(self.run_bytes().saturating_sub(begun).min(bytes.len()));
-                parts[server].keep(head);
+            let pending = parts[server].undecoded().len();
+            if pending > 0 {
+                let (head, tail) = bytes.split_at(self.run_bytes().saturating_sub(pending).min(bytes.len()));
+                parts[server].append(head);
                 *bytes = tail;
             }
-            let here = |number: usize| number == server && begun == 0;
-            let ahead = parts.iter().enumerate().map(|(n, part)| if here(n) { *bytes } else { part.ahead() });
-            let used = self.decode_runs(ahead.collect(), visit)?;
+            let is_in_place = |number: usize| number == server && pending == 0;
+            let undecoded =
+                parts.iter().enumerate().map(|(n, part)| if is_in_place(n) { *bytes } else { part.undecoded() });
+            let used = self.decode_runs(undecoded.collect(), visit)?;
             if used == 0 {
                 return Ok(());
             }
             for (number, part) in parts.iter_mut().enumerate() {
-                if here(number) {
+                if is_in_place(number) {
                     *bytes = &bytes[used..];
                 } else {
                     part.decoded += used;
@@ -232,26 +233,27 @@ impl Decoder {
         }
     }
 
-    /// Decodes all runs that every server has ahead; returns how many bytes of each that took.
+    /// Decodes all runs for which every server has bytes; returns the number of bytes used of each
+    /// server.
     fn decode_runs(
         &mut self,
-        mut ahead: Vec<&[u8]>,
+        mut undecoded: Vec<&[u8]>,
         visit: &mut dyn FnMut(DecodedRun<'_>),
     ) -> Result<usize, AnswerStreamError> {
         let mut used = 0;
         while self.next_row < self.rows {
             let run = self.run_bytes();
-            if ahead.iter().any(|ahead| ahead.len() < run) {
+            if undecoded.iter().any(|undecoded| undecoded.len() < run) {
                 break;
             }
-            self.decode_run(&ahead, visit)?;
-            ahead.iter_mut().for_each(|ahead| *ahead = &ahead[run..]);
+            self.decode_run(&undecoded, visit)?;
+            undecoded.iter_mut().for_each(|undecoded| *undecoded = &undecoded[run..]);
             used += run;
         }
         Ok(used)
     }
 
-    /// Whole answers at once.
+    /// Decodes complete answers.
     pub fn decode_all(
         &mut self,
         answers: &[&[u8]],
@@ -264,7 +266,7 @@ impl Decoder {
         self.decode_runs(answers.to_vec(), visit).map(|_| ())
     }
 
-    /// Checks that every server sent its whole answer.
+    /// Checks that every server sent a complete answer.
     pub fn finish(&self) -> Result<(), AnswerStreamError> {
         let need = self.answer_length();
         for (server, part) in self.parts.iter().enumerate() {
@@ -290,7 +292,7 @@ impl Decoder {
         packed_length(&self.interpolation.field, self.run_rows() * self.outputs())
     }
 
-    /// Decodes the next run, with which each part begins.
+    /// Decodes the next run, which starts at the beginning of each part.
     fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(DecodedRun<'_>)) -> Result<(), AnswerStreamError> {
         let rows = self.run_rows();
         let count = rows * self.outputs();
@@ -325,24 +327,24 @@ impl Decoder {
         }
         self.narrow_values.resize(count, 0);
         let first = constants.first().copied().unwrap_or_default();
-        let added = first.value() as u32;
+        let constant = first.value() as u32;
         match (&weights[..], &self.words[..]) {
             ([w, v], [a, b]) if w == v && field.add(*w, *v) == FieldElement::ONE => {
-                self.kernels.halve_sums(q, a, b, added, &mut self.narrow_values);
+                self.kernels.halve_sums(q, a, b, constant, &mut self.narrow_values);
             }
             _ => {
                 let scale = field.reduce(1 << 32);
                 let weights: Vec<u32> = weights.iter().map(|&w| field.mul(w, scale).value() as u32).collect();
                 let parts: Vec<&[u32]> = self.words.iter().map(Vec::as_slice).collect();
-                self.kernels.interpolate(q, &weights, &parts, added, &mut self.narrow_values);
+                self.kernels.interpolate(q, &weights, &parts, constant, &mut self.narrow_values);
             }
         }
-        // The kernel added the first constant to every symbol; the others differ from it by a
-        // little more.
+        // The kernel added the first constant to every element. The other outputs need the
+        // difference.
         for (output, &constant) in constants.iter().enumerate().filter(|(_, constant)| **constant != first) {
-            let more = field.sub(constant, first).value() as u32;
+            let difference = field.sub(constant, first).value() as u32;
             for value in self.narrow_values.iter_mut().skip(output).step_by(constants.len()) {
-                let sum = *value + more;
+                let sum = *value + difference;
                 *value = sum.min(sum.wrapping_sub(q));
             }
         }
@@ -377,7 +379,7 @@ impl Decoder {
     }
 }
 
-/// The nearest row of an answer, first of ties.
+/// The row with the smallest value of an answer, the first of ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgMin {
     rule: Rule,
@@ -387,9 +389,9 @@ pub struct ArgMin {
 /// A row and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgMinResult {
-    /// Its position in the answer.
+    /// Position in the answer.
     pub row: usize,
-    /// Its decoded distance or cost.
+    /// Decoded distance or cost.
     pub value: u64,
 }
 
@@ -400,21 +402,21 @@ enum Rule {
 }
 
 impl ArgMin {
-    /// The smallest value of answers with one symbol per row.
+    /// Finds the smallest value of answers with one field element per row.
     pub fn plain() -> ArgMin {
         ArgMin { rule: Rule::Plain, best: None }
     }
 
-    /// The smallest second symbol among rows whose first symbol is 0.
+    /// Finds the smallest second element among rows whose first element is 0.
     pub fn gated() -> ArgMin {
         ArgMin { rule: Rule::Gated, best: None }
     }
 
-    /// Looks at a run of rows; runs come in order.
+    /// Processes a run of rows; runs must come in order.
     pub fn visit(&mut self, values: DecodedRun<'_>) {
         let found = match (self.rule, values.words) {
             (Rule::Plain, DecodedWords::Narrow(words)) => {
-                // The place is looked for only where there is something better than before.
+                // Searches for the position only if the minimum is better than before.
                 let smallest = values.kernels.minimum(words);
                 let better = self.best.is_none_or(|best| u64::from(smallest) < best.value);
                 let row = better.then(|| words.iter().position(|&word| word == smallest)).flatten();
@@ -439,7 +441,7 @@ impl ArgMin {
         }
     }
 
-    /// The row, if any was there (or passed the gate).
+    /// The row, if there is any (or any that passes the gate).
     pub fn found(&self) -> Option<ArgMinResult> {
         self.best
     }

@@ -1,18 +1,16 @@
-//! Packing at speed: the bit stream of [`ifonly_algebra::wire`], which is the definition, from the
-//! words of a tile.
+//! Packing: field elements of a tile as a bit stream. [`ifonly_algebra::wire`] defines the format.
 
 use crate::backend::Kernels;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::wire;
 
-/// Bytes of `count` symbols; where they would not fit the address space, more than anybody can
-/// send.
+/// Bytes of `count` field elements; `usize::MAX` if they would not fit the address space.
 pub(crate) fn packed_length(field: &Field, count: usize) -> usize {
     wire::packed_length(field, count).unwrap_or(usize::MAX)
 }
 
-/// Writes the symbols' bit stream to the beginning of `packed`; what is behind it there may be
-/// overwritten too, so that kernels can store whole vectors.
+/// Packs the elements to the beginning of `packed`. Bytes after the bit stream may be overwritten,
+/// so that kernels can store whole vectors.
 pub(crate) fn pack_words(kernels: &dyn Kernels, bits: u32, elements: &[u32], packed: &mut [u8]) {
     let (fast, rest) = elements.split_at(if bits >= 8 { elements.len() / 8 * 8 } else { 0 });
     if !fast.is_empty() {
@@ -22,7 +20,7 @@ pub(crate) fn pack_words(kernels: &dyn Kernels, bits: u32, elements: &[u32], pac
     pack_bits(bits, rest.iter().map(|&element| u64::from(element)), &mut packed[start..]);
 }
 
-/// The same for symbols of up to 62 bits as their lower and upper words.
+/// Like [`pack_words`], for elements of up to 62 bits, given as lower and upper words.
 pub(crate) fn pack_halves(kernels: &dyn Kernels, bits: u32, low: &[u32], high: &[u32], packed: &mut [u8]) {
     let fast = if bits > 32 { low.len() / 8 * 8 } else { 0 };
     let (head, tail) = packed.split_at_mut(bytes_of_eights(bits, fast));
@@ -33,26 +31,26 @@ pub(crate) fn pack_halves(kernels: &dyn Kernels, bits: u32, low: &[u32], high: &
     pack_bits(bits, rest.map(|(&low, &high)| u64::from(low) | u64::from(high) << 32), tail);
 }
 
-/// Returns the largest symbol. `packed` may go on behind the symbols, so that kernels can load
-/// whole vectors.
+/// Unpacks elements and returns the largest. `packed` may have further bytes, so that kernels can
+/// load whole vectors.
 pub(crate) fn unpack_words(kernels: &dyn Kernels, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
     let fast = if bits >= 8 { elements.len() / 8 * 8 } else { 0 };
     let (fast, rest) = elements.split_at_mut(fast);
     let mut largest = if fast.is_empty() { 0 } else { kernels.unpack_words(bits, packed, fast) };
-    for (place, element) in rest.iter_mut().enumerate() {
-        *element = bits_at(packed, (fast.len() + place) * bits as usize, bits) as u32;
+    for (index, element) in rest.iter_mut().enumerate() {
+        *element = bits_at(packed, (fast.len() + index) * bits as usize, bits) as u32;
         largest = largest.max(*element);
     }
     largest
 }
 
 pub(crate) fn unpack_long_words(bits: u32, packed: &[u8], elements: &mut [u64]) {
-    for (place, element) in elements.iter_mut().enumerate() {
-        *element = bits_at(packed, place * bits as usize, bits);
+    for (index, element) in elements.iter_mut().enumerate() {
+        *element = bits_at(packed, index * bits as usize, bits);
     }
 }
 
-/// Symbols one after another through a 64-bit register, to the beginning of `out`.
+/// Packs elements one after another through a 64-bit register, to the beginning of `out`.
 #[inline]
 pub(crate) fn pack_bits(bits: u32, elements: impl Iterator<Item = u64>, out: &mut [u8]) {
     let (mut held, mut count) = (0u64, 0);
@@ -67,7 +65,7 @@ pub(crate) fn pack_bits(bits: u32, elements: impl Iterator<Item = u64>, out: &mu
                 *word = held.to_le_bytes();
             }
             count -= 64;
-            // The bits that did not fit; all shifted out where the symbol ended with the word.
+            // The bits that did not fit; zero if the element ended with the word.
             held = (element >> 1) >> (bits - count - 1);
         }
     }
@@ -76,12 +74,12 @@ pub(crate) fn pack_bits(bits: u32, elements: impl Iterator<Item = u64>, out: &mu
     out[written..written + left].copy_from_slice(&held.to_le_bytes()[..left]);
 }
 
-/// Eight symbols take `bits` bytes.
+/// Eight elements take `bits` bytes.
 fn bytes_of_eights(bits: u32, elements: usize) -> usize {
     elements / 8 * bits as usize
 }
 
-/// `bits` bits from bit `start`; at most 62 bits touch nine bytes.
+/// Reads `bits` bits from bit `start` on; at most 62 bits touch nine bytes.
 fn bits_at(bytes: &[u8], start: usize, bits: u32) -> u64 {
     let (from, shift) = (&bytes[start / 8..], start % 8);
     let mask = u64::MAX >> (64 - bits);
@@ -103,7 +101,7 @@ mod tests {
     use crate::backend::Backend;
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
-    /// Bit by bit: the definition.
+    /// Packs bit by bit: the definition.
     fn pack_slowly(bits: u32, elements: &[u64]) -> Vec<u8> {
         let mut out = vec![0; (elements.len() * bits as usize).div_ceil(8)];
         for (i, element) in elements.iter().enumerate() {
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_and_length_is_the_bit_stream_and_comes_back() {
+    fn packing_gives_the_defined_bit_stream_and_unpacking_reverses_it() {
         let mut random = SeededRandom::new(5);
         for bits in 1..=62 {
             for count in [0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 513] {
@@ -126,11 +124,10 @@ mod tests {
                 let packed = pack_slowly(bits, &elements);
                 let mut long_words = vec![7; count];
                 unpack_long_words(bits, &packed, &mut long_words);
-                assert_eq!(long_words, elements, "{bits} bits, {count} symbols");
+                assert_eq!(long_words, elements, "{bits} bits, {count} elements");
                 for backend in Backend::available() {
-                    let what = format!("{backend}, {bits} bits, {count} symbols");
-                    // With and without room behind the symbols, where kernels may store what they
-                    // like.
+                    let what = format!("{backend}, {bits} bits, {count} elements");
+                    // With and without further bytes, which kernels may overwrite.
                     for room in [0, 1, 100] {
                         let mut out = vec![7; packed.len() + room];
                         pack_halves(backend.kernels(), bits, &low, &high, &mut out);

@@ -1,28 +1,28 @@
-//! Sums of fixed-length records: what a server computes when a record is fetched.
+//! Sums of fixed-length records: a server's computation for a record fetch.
 //!
-//! Two servers: the XOR of the records that a subset names. More: `Σ_i c_i·record_i` byte by byte
-//! in GF(2^8), the field modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in
-//! order.
+//! For two servers, a sum is the XOR of the records of a subset. For more servers it is `Σ_i
+//! c_i·record_i`, byte by byte in GF(2^8), the field modulo x^8 + x^4 + x^3 + x + 1. Both read the
+//! selected records once, in order.
 
 use crate::backend::{Backend, Kernels, NibbleTables};
 use ifonly_algebra::decode::FieldArithmetic;
 use ifonly_algebra::gf256::Gf256;
 use rayon::prelude::*;
 
-/// Why records and a selection do not fit together. A fault of the caller.
+/// Why records and a selection do not match. This is an error of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordSumError {
-    /// The records are not whole.
-    #[error("{bytes} bytes are not whole records of {length}")]
+    /// The bytes are not a whole number of records.
+    #[error("the records have {bytes} bytes in total, which is not a multiple of the record length {length}")]
     Length {
         /// Bytes of all records.
         bytes: usize,
-        /// Bytes of one.
+        /// Bytes of one record.
         length: usize,
     },
     /// The selection is for another number of records.
-    #[error("a selection of {have} bytes; {need} are needed")]
+    #[error("the selection has length {have} instead of {need} bytes")]
     Selection {
         /// Bytes found.
         have: usize,
@@ -31,7 +31,8 @@ pub enum RecordSumError {
     },
 }
 
-/// Sums records on a backend, with threads of the current rayon pool if more than one is there.
+/// Sums records on a backend. Inside a rayon pool with more than one thread, it uses all threads of
+/// the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordScanner {
     kernels: &'static dyn Kernels,
@@ -39,7 +40,7 @@ pub struct RecordScanner {
 
 /// Records per task.
 const SPAN: usize = 1 << 13;
-/// Records that are copied at a time where their stripes are not equal.
+/// Records that are copied at a time if their stripes have different lengths.
 const TILE: usize = 64;
 
 /// Bytes of one record, of the selection for one task, and of the sum.
@@ -51,17 +52,17 @@ struct Sizes {
 }
 
 impl RecordScanner {
-    /// On the fastest backend.
+    /// A scanner on the fastest backend.
     pub fn new() -> RecordScanner {
         RecordScanner::with_backend(Backend::best())
     }
 
-    /// On another backend.
+    /// A scanner on another backend.
     pub fn with_backend(backend: Backend) -> RecordScanner {
         RecordScanner { kernels: backend.kernels() }
     }
 
-    /// The XOR of the records whose bit is set: bit `i mod 8` of byte `⌊i/8⌋` stands for record i.
+    /// The XOR of the records whose bit is set. Bit `i mod 8` of byte `⌊i/8⌋` selects record i.
     pub fn xor(&self, records: &[u8], length: usize, subset: &[u8]) -> Result<Vec<u8>, RecordSumError> {
         let count = count(records, length)?;
         check_selection(subset.len(), count.div_ceil(8))?;
@@ -82,8 +83,9 @@ impl RecordScanner {
         }))
     }
 
-    /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records cut into
-    /// `stripes` equal stripes. The last may be shorter; what it lacks is zero.
+    /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records that are
+    /// divided into `stripes` equal stripes. The last stripe may be shorter; it is padded with
+    /// zeros.
     pub(crate) fn gf256_striped(
         &self,
         records: &[u8],
@@ -101,19 +103,19 @@ impl RecordScanner {
             return Ok(vec![0; stripe]);
         }
         let tables = nibble_tables();
-        // No more than there is to sum: a few records may have many stripes. What is copied is then
-        // as long as records and coefficients together.
+        // No more records than there are: a few records may have many stripes. The copy is then at
+        // most as long as the records and coefficients together.
         let tile = TILE.min(count);
         let sizes = Sizes { record: length, selection: SPAN * stripes, sum: stripe };
         Ok(self.sum(records, sizes, coefficients, |records, coefficients, sum| {
-            // A few records at a time go where every stripe is whole; they stay in the cache until
-            // they are summed.
-            let mut whole = vec![0; tile * stripe * stripes];
+            // Copies a few records at a time to memory with full stripes. They stay in the cache
+            // until they are summed.
+            let mut padded = vec![0; tile * stripe * stripes];
             for (records, coefficients) in records.chunks(tile * length).zip(coefficients.chunks(tile * stripes)) {
-                for (whole, record) in whole.chunks_exact_mut(stripe * stripes).zip(records.chunks_exact(length)) {
-                    whole[..length].copy_from_slice(record);
+                for (padded, record) in padded.chunks_exact_mut(stripe * stripes).zip(records.chunks_exact(length)) {
+                    padded[..length].copy_from_slice(record);
                 }
-                self.kernels.gf256_sum(&tables, &whole[..coefficients.len() * stripe], stripe, coefficients, sum);
+                self.kernels.gf256_sum(&tables, &padded[..coefficients.len() * stripe], stripe, coefficients, sum);
             }
         }))
     }
@@ -179,7 +181,7 @@ mod tests {
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
-    fn sums_of_records_are_their_definition_for_every_length() {
+    fn sums_of_records_equal_their_definition_for_every_length() {
         let mut random = SeededRandom::new(9);
         for (count, length) in [(1, 1), (7, 3), (64, 32), (65, 64), (1000, 33), (129, 200), (20_000, 5), (0, 8)] {
             let mut records = vec![0; count * length];
@@ -200,9 +202,9 @@ mod tests {
             for backend in Backend::available() {
                 let scanner = RecordScanner::with_backend(backend);
                 let run = || (scanner.xor(&records, length, &subset), scanner.gf256(&records, length, &coefficients));
-                let wanted = (Ok(xor.clone()), Ok(sum.clone()));
-                assert_eq!(run(), wanted, "{backend}, {count} records of {length}");
-                assert_eq!(pool.install(run), wanted, "{backend}, two threads, {count} records of {length}");
+                let expected = (Ok(xor.clone()), Ok(sum.clone()));
+                assert_eq!(run(), expected, "{backend}, {count} records of {length}");
+                assert_eq!(pool.install(run), expected, "{backend}, two threads, {count} records of {length}");
             }
         }
     }
@@ -234,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_stripes_is_bounded_by_what_is_summed() {
+    fn memory_for_stripes_is_bounded_by_the_input() {
         let scanner = RecordScanner::new();
-        // 64 times as many bytes as there are stripes would be more than any machine has.
+        // 64 bytes per stripe would exceed the memory of any machine.
         assert_eq!(scanner.gf256_striped(&[], 3, 1 << 44, &[]), Ok(vec![0]));
-        // As many stripes as bytes, and many behind them that are empty.
+        // As many stripes as bytes, followed by many empty ones.
         let mut coefficients = vec![7; 5000];
         coefficients[..3].copy_from_slice(&[1, 0, 2]);
         let sum = Gf256.mul(2, 9) ^ 4;
@@ -246,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn selections_of_another_length_are_refused() {
+    fn selections_of_another_length_are_rejected() {
         let scanner = RecordScanner::new();
         let need = |have, need| Err(RecordSumError::Selection { have, need });
         assert_eq!(scanner.xor(&[0; 18], 2, &[0]), need(1, 2));
         assert_eq!(scanner.gf256(&[0; 18], 2, &[0; 8]), need(8, 9));
         assert_eq!(scanner.gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
-        // No stripes are as one.
+        // Zero stripes count as one.
         assert_eq!(scanner.gf256_striped(&[0; 18], 3, 0, &[0; 12]), need(12, 6));
         assert_eq!(scanner.gf256_striped(&[5; 18], 3, 0, &[1, 0, 0, 0, 0, 0]), Ok(vec![5; 3]));
         assert_eq!(scanner.xor(&[0; 17], 2, &[0; 2]), Err(RecordSumError::Length { bytes: 17, length: 2 }));

@@ -1,5 +1,4 @@
-//! A scan takes its memory at the beginning: however many tiles a span has, no further one
-//! allocates.
+//! A scan allocates its memory at the start: tiles after the first allocate nothing.
 
 use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::keys::RootKey;
@@ -16,16 +15,16 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -34,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const FEATURES: usize = 5;
-/// Whole tiles of every backend.
+/// Multiples of every backend's tile length.
 const ROWS: [usize; 2] = [2 * 3840, 5 * 3840];
 
 fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &RowProgram) -> usize {
@@ -49,12 +48,12 @@ fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &RowP
 #[test]
 fn no_tile_after_the_first_allocates() {
     let mut random = SeededRandom::new(3);
-    for range in [255, 300] {
-        let mut level = || random.below(range + 1) as u16;
+    for max_level in [255, 300] {
+        let mut level = || random.below(max_level + 1) as u16;
         let levels: Vec<u16> = (0..ROWS[1] * FEATURES).map(|_| level()).collect();
         let stores = ROWS.map(|rows| {
             let rows = levels[..rows * FEATURES].chunks_exact(FEATURES);
-            RowStore::build(&[range as u32; FEATURES], rows).unwrap()
+            RowStore::build(&[max_level as u32; FEATURES], rows).unwrap()
         });
         for bits in [24, 61] {
             let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
@@ -63,9 +62,9 @@ fn no_tile_after_the_first_allocates() {
             let functions = [
                 RowFunctionKind::Linear { norm: FieldElement::ONE, slope: elements(FEATURES) },
                 RowFunctionKind::Polynomial(vec![elements(FEATURES), elements(FEATURES)]),
-                RowFunctionKind::Table((0..FEATURES).map(|_| elements(range as usize + 1)).collect()),
+                RowFunctionKind::Table((0..FEATURES).map(|_| elements(max_level as usize + 1)).collect()),
             ]
-            .map(|shape| RowFunction { shape, constant: FieldElement::ONE });
+            .map(|kind| RowFunction { kind, constant: FieldElement::ONE });
             for function in functions {
                 let two = [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
                 let three = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
@@ -76,7 +75,7 @@ fn no_tile_after_the_first_allocates() {
                 ] {
                     for backend in Backend::available() {
                         let [few, many] = stores.each_ref().map(|store| allocations(backend, store, &field, &program));
-                        assert_eq!(few, many, "{backend}, {bits} bits, {range}, {program:?}");
+                        assert_eq!(few, many, "{backend}, {bits} bits, {max_level}, {program:?}");
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Every backend, thread count and span length gives the answer of the plain evaluator, bit for
+//! Every backend, thread count and span length gives the answer of the reference evaluator, bit for
 //! bit.
 
 use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
@@ -22,22 +22,22 @@ impl World {
         World { random, keys: RootKey::new(1, [3; 32]).transcript(&tau) }
     }
 
-    fn rows(&mut self, ranges: &[u32], count: usize) -> (Rows, RowStore) {
+    fn rows(&mut self, max_levels: &[u32], count: usize) -> (Rows, RowStore) {
         let rows: Vec<Vec<u16>> = (0..count)
             .map(|_| {
                 let edge = self.random.below(4);
-                let mut level = |&range: &u32| match edge {
-                    0 => range as u16, // the largest sums there are
-                    _ => self.random.below(u64::from(range) + 1) as u16,
+                let mut level = |&max_level: &u32| match edge {
+                    0 => max_level as u16, // the largest possible sums
+                    _ => self.random.below(u64::from(max_level) + 1) as u16,
                 };
-                ranges.iter().map(&mut level).collect()
+                max_levels.iter().map(&mut level).collect()
             })
             .collect();
-        (Rows::new(ranges, &rows).unwrap(), RowStore::build(ranges, &rows).unwrap())
+        (Rows::new(max_levels, &rows).unwrap(), RowStore::build(max_levels, &rows).unwrap())
     }
 
     fn elements(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
-        // Now and then a vector at the edges, where digits and sums are largest.
+        // Sometimes a vector of the values with the largest digits and sums.
         match self.random.below(4) {
             0 => vec![field.element(field.q() / 2).unwrap(); count],
             1 => vec![field.element((field.q() / 2 + 1) % field.q()).unwrap(); count],
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// An evaluation point as deployments choose them, or any.
+    /// An evaluation point that deployments use, or any other.
     fn alpha(&mut self, field: &Field) -> FieldElement {
         match self.random.below(4) {
             0 => FieldElement::ONE,
@@ -55,24 +55,26 @@ impl World {
         }
     }
 
-    fn function(&mut self, field: &Field, ranges: &[u32], shape: usize) -> RowFunction {
-        let d = ranges.len();
+    fn function(&mut self, field: &Field, max_levels: &[u32], shape: usize) -> RowFunction {
+        let d = max_levels.len();
         let constant = field.sample(&mut self.random);
-        let shape = match shape {
+        let kind = match shape {
             0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.elements(field, d) },
             1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.elements(field, d) },
             2 => RowFunctionKind::Linear { norm: field.sample(&mut self.random), slope: self.elements(field, d) },
             3 => RowFunctionKind::Polynomial(vec![self.elements(field, d), self.elements(field, d)]),
-            4 => RowFunctionKind::Table(ranges.iter().map(|&range| self.elements(field, range as usize + 1)).collect()),
+            4 => RowFunctionKind::Table(
+                max_levels.iter().map(|&max_level| self.elements(field, max_level as usize + 1)).collect(),
+            ),
             5 => RowFunctionKind::Polynomial(vec![self.elements(field, d); 3]),
             6 => RowFunctionKind::Polynomial(vec![self.elements(field, d)]),
             _ => RowFunctionKind::Polynomial(vec![]),
         };
-        RowFunction { shape, constant }
+        RowFunction { kind, constant }
     }
 }
 
-/// The definition's answer as a packed stream.
+/// The answer of the definition as a packed stream.
 fn expected(job: &ScanJob<'_>, rows: &Rows, keys: &KeyedRowRandomness) -> Vec<u8> {
     wire::pack(job.field, &row_function::answer(job, rows, keys))
 }
@@ -109,13 +111,13 @@ fn field_of(bits: u32, rule: ModulusRule) -> Field {
 }
 
 #[test]
-fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
-    // Every backend at least once, and every number of threads.
+fn every_row_function_kind_field_size_and_level_width_equals_the_definition() {
+    // Covers every backend and every number of threads.
     let scanners: Vec<_> = scanners().into_iter().step_by(3).collect();
     let mut world = World::new(1);
     for bits in [2, 3, 5, 9, 15, 16, 17, 21, 24, 30, 31, 32, 33, 40, 47, 48, 49, 61, 62] {
         let field = field_of(bits, ModulusRule::Deployment);
-        for (ranges, count) in [
+        for (max_levels, count) in [
             (vec![255; 32], 700),
             (vec![100; 11], 130),
             (vec![1, 3, 255, 7, 0], 65),
@@ -124,32 +126,35 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
             (vec![32767; 5], 64),
             (vec![255; 300], 70),
         ] {
-            let (rows, store) = world.rows(&ranges, count);
+            let (rows, store) = world.rows(&max_levels, count);
             for shape in 0..8 {
-                let program = RowProgram::new([world.function(&field, &ranges, shape)], [OutputExpr::Plain(0)]);
+                let program = RowProgram::new([world.function(&field, &max_levels, shape)], [OutputExpr::Plain(0)]);
                 let alpha = world.alpha(&field);
                 let kappa = world.random.below(3) as usize;
                 let keys = world.keys.rows(&field, 1, kappa, 1);
                 let job = ScanJob { field: &field, alpha, kappa, program: &program, order: None };
-                let what =
-                    format!("{bits} bits, {} features up to {}, shape {shape}, κ={kappa}", ranges.len(), ranges[0]);
+                let what = format!(
+                    "{bits} bits, {} features up to {}, shape {shape}, κ={kappa}",
+                    max_levels.len(),
+                    max_levels[0]
+                );
                 check(&what, &job, &rows, &store, &keys, &scanners);
             }
         }
     }
 }
 
-/// A form over rows of which some are as large as can be, with so many pads.
+/// Checks a row function over rows that include the largest levels, with `kappa` pads.
 fn check_largest(
     what: &str,
     field: &Field,
-    ranges: &[u32],
+    max_levels: &[u32],
     function: RowFunction,
     kappa: usize,
     scanners: &[(String, Scanner)],
 ) {
     let mut world = World::new(15);
-    let (rows, store) = world.rows(ranges, 70);
+    let (rows, store) = world.rows(max_levels, 70);
     let program = RowProgram::new([function], [OutputExpr::Plain(0)]);
     let keys = world.keys.rows(field, 1, kappa, 1);
     let job = ScanJob { field, alpha: FieldElement::ONE, kappa, program: &program, order: None };
@@ -167,42 +172,51 @@ fn check_largest(
 }
 
 #[test]
-fn no_sum_is_too_large() {
+fn the_largest_sums_do_not_overflow() {
     let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
     let linear = |norm: FieldElement, slope: FieldElement, count: usize| {
-        let shape = RowFunctionKind::Linear { norm, slope: vec![slope; count] };
-        RowFunction { shape, constant: FieldElement::ZERO }
+        let kind = RowFunctionKind::Linear { norm, slope: vec![slope; count] };
+        RowFunction { kind, constant: FieldElement::ZERO }
     };
-    // Pads whose sum is beyond 32 bits.
+    // Pads whose sum exceeds 32 bits.
     for bits in [28, 29, 30, 31] {
         let field = field_of(bits, ModulusRule::Deployment);
         let function = linear(FieldElement::ONE, field.reduce(field.q() / 2), 4);
         check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], function, 9, &scanners);
     }
-    // The same beside features whose sum is nearly as large.
+    // The same with features whose sum is nearly as large.
     let field = field_of(29, ModulusRule::Deployment);
     let function = linear(FieldElement::ZERO, field.reduce(32_500), 240);
     check_largest("240 features, 3 pads", &field, &[255; 240], function, 3, &scanners);
-    // Levels that are no signed numbers, and levels that are but whose squares are large.
-    for (range, bits) in [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|range| [(range, 21), (range, 61)]) {
+    // Levels that exceed signed 16-bit numbers, and levels that do not but have large squares.
+    for (max_level, bits) in
+        [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|max_level| [(max_level, 21), (max_level, 61)])
+    {
         let field = field_of(bits, ModulusRule::Deployment);
         for norm in [FieldElement::ZERO, FieldElement::ONE] {
             let function = linear(norm, field.reduce(field.q() / 2), 3);
-            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], function, 1, &scanners);
+            check_largest(
+                &format!("{bits} bits, levels up to {max_level}"),
+                &field,
+                &[max_level; 3],
+                function,
+                1,
+                &scanners,
+            );
         }
     }
     // A sum of exactly 2^31.
     let field = field_of(22, ModulusRule::Deployment);
     let function = linear(FieldElement::ZERO, field.reduce(1 << 14), 8);
     check_largest("exactly 2^31", &field, &[1 << 14; 8], function, 0, &scanners);
-    // Second digits that are just too large for sums of 16 bits.
+    // Second digits that are slightly too large for sums of 16 bits.
     for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
         let field = Field::new(q).unwrap();
         let function = linear(FieldElement::ONE, field.reduce(field.q() / 2), 16);
         check_largest(&format!("q = {}", field.q()), &field, &[255; 16], function, 1, &scanners);
     }
-    // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so
-    // that one chunk would hold it.
+    // A quotient by q with more bits than the estimate supports. The lower digits are zero, so the
+    // sums alone would fit one chunk.
     let field = Field::new(16_777_213).unwrap();
     let function = linear(FieldElement::ZERO, field.reduce(65_280 * 128), 60_000);
     check_largest("60000 features", &field, &[255; 60_000], function, 1, &scanners);
@@ -227,11 +241,11 @@ fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<OutputExpr>> {
 }
 
 #[test]
-fn every_output_stored_and_shuffled_equals_the_definition() {
+fn every_output_in_stored_and_shuffled_order_equals_the_definition() {
     let scanners = scanners();
     let mut world = World::new(2);
     for (bits, rule) in [
-        (1, ModulusRule::Deployment), // q = 2, which has no Montgomery form
+        (1, ModulusRule::Deployment), // q = 2 is even, so Montgomery products do not exist
         (7, ModulusRule::Paper),
         (21, ModulusRule::Deployment),
         (22, ModulusRule::Paper), // nearly half of all words are drawn again
@@ -241,13 +255,13 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
         (61, ModulusRule::Deployment),
     ] {
         let field = if bits == 1 { Field::new(2).unwrap() } else { field_of(bits, rule) };
-        for (ranges, count) in [(vec![255; 9], 1500), (vec![300, 2, 1000], 129), (vec![9; 4], 1), (vec![9; 4], 0)] {
-            let (rows, store) = world.rows(&ranges, count);
+        for (max_levels, count) in [(vec![255; 9], 1500), (vec![300, 2, 1000], 129), (vec![9; 4], 1), (vec![9; 4], 0)] {
+            let (rows, store) = world.rows(&max_levels, count);
             let order = shuffle::permutation(&world.keys, count);
             for outputs in all_outputs(&mut world, &field) {
                 let shape = world.random.below(5) as usize;
                 let functions =
-                    [world.function(&field, &ranges, shape), world.function(&field, &ranges, (shape + 2) % 5)];
+                    [world.function(&field, &max_levels, shape), world.function(&field, &max_levels, (shape + 2) % 5)];
                 let mut program = RowProgram::new(functions, outputs.clone());
                 if outputs.iter().any(|output| matches!(output, OutputExpr::Selected { .. })) {
                     program.row_shares = (0..count).map(|_| field.sample(&mut world.random)).collect();
@@ -257,7 +271,7 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
                 let keys = world.keys.rows(&field, outputs.len(), kappa, d_min);
                 let alpha = world.alpha(&field);
                 for (name, scanner) in &scanners {
-                    // Shuffled by the keys of the order instead of the order itself.
+                    // Shuffled by order keys instead of a finished order.
                     let job = ScanJob { field: &field, alpha, kappa, program: &program, order: None };
                     let query = ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys));
                     let mut answer = vec![];
@@ -280,19 +294,19 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
 }
 
 #[test]
-fn a_shuffle_through_buckets_equals_the_picked_order() {
-    // Above 2^16 rows the order goes through buckets, here in three parts; the definition would
-    // take long, the order does not.
+fn a_bucket_shuffle_equals_the_finished_order() {
+    // Above 2^16 rows the order uses buckets, here in three chunks. The reference evaluator would
+    // take long, so the test compares with a finished order.
     let mut world = World::new(5);
-    let ranges = [255; 3];
-    let (_, store) = world.rows(&ranges, 200_001);
+    let max_levels = [255; 3];
+    let (_, store) = world.rows(&max_levels, 200_001);
     let order = shuffle::permutation(&world.keys, 200_001);
     for bits in [21, 61] {
         let field = field_of(bits, ModulusRule::Deployment);
         let functions = [
-            world.function(&field, &ranges, 3),
-            world.function(&field, &ranges, 4),
-            world.function(&field, &ranges, 1),
+            world.function(&field, &max_levels, 3),
+            world.function(&field, &max_levels, 4),
+            world.function(&field, &max_levels, 1),
         ];
         for outputs in [
             vec![OutputExpr::Plain(0)],
@@ -320,14 +334,15 @@ fn a_shuffle_through_buckets_equals_the_picked_order() {
 #[test]
 fn a_batch_gives_each_query_its_own_answer() {
     let mut world = World::new(3);
-    let ranges = [255; 13];
-    let (rows, store) = world.rows(&ranges, 3000);
+    let max_levels = [255; 13];
+    let (rows, store) = world.rows(&max_levels, 3000);
     let fields = [field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)];
     let order = shuffle::permutation(&world.keys, 3000);
     let programs: Vec<RowProgram> = (0..8)
         .map(|i| {
             let field = &fields[i % 2];
-            let functions = [world.function(field, &ranges, i % 5), world.function(field, &ranges, (i + 1) % 5)];
+            let functions =
+                [world.function(field, &max_levels, i % 5), world.function(field, &max_levels, (i + 1) % 5)];
             match i % 3 {
                 0 => RowProgram::new(functions, [OutputExpr::Plain(0)]),
                 1 => RowProgram::new(functions, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]),
@@ -364,20 +379,20 @@ fn check_batch(what: &str, jobs: &[ScanJob<'_>], keys: &[KeyedRowRandomness], ro
 }
 
 #[test]
-fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
+fn paired_queries_equal_the_definition() {
     let mut world = World::new(6);
-    for (ranges, count) in [(vec![255; 13], 3001), (vec![255; 40], 1920), (vec![1; 4], 7), (vec![255; 32], 640)] {
-        let (rows, store) = world.rows(&ranges, count);
-        // Pairs with short digits, at their edges first; mixed ones; larger ones; and one without a
-        // partner.
+    for (max_levels, count) in [(vec![255; 13], 3001), (vec![255; 40], 1920), (vec![1; 4], 7), (vec![255; 32], 640)] {
+        let (rows, store) = world.rows(&max_levels, count);
+        // Pairs with short digits, first at the limits; mixed pairs; larger fields; and one query
+        // without a partner.
         let bits = [21, 21, 17, 5, 21, 31, 22, 21, 30, 24, 21];
         let fields: Vec<Field> = bits.iter().map(|&bits| field_of(bits, ModulusRule::Deployment)).collect();
         let programs: Vec<RowProgram> = fields
             .iter()
             .enumerate()
             .map(|(i, field)| {
-                let mut function = world.function(field, &ranges, 1);
-                if let (0 | 1, RowFunctionKind::Linear { slope, .. }) = (i, &mut function.shape) {
+                let mut function = world.function(field, &max_levels, 1);
+                if let (0 | 1, RowFunctionKind::Linear { slope, .. }) = (i, &mut function.kind) {
                     slope.fill(field.element(field.q() / 2 + i as u64).unwrap());
                 }
                 let unit = field.sample(&mut world.random);
@@ -394,12 +409,12 @@ fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
                 ScanJob { field, alpha: world.alpha(field), kappa: kappas(i), program, order: None }
             })
             .collect();
-        check_batch(&format!("{} features", ranges.len()), &jobs, &keys, &rows, &store);
+        check_batch(&format!("{} features", max_levels.len()), &jobs, &keys, &rows, &store);
     }
 }
 
 #[test]
-fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
+fn jobs_that_do_not_match_the_rows_are_rejected_and_sinks_can_stop() {
     let mut world = World::new(4);
     let field = field_of(21, ModulusRule::Deployment);
     let (_, store) = world.rows(&[255; 4], 5000);
@@ -421,7 +436,7 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
     assert_eq!(run(&good, None, &world.keys.rows(&field, 1, 2, 1)), Err(ScanError::Keys));
     assert_eq!(run(&good, None, &world.keys.rows(&field, 2, 1, 1)), Err(ScanError::Keys));
     let missing = RowProgram::new([world.function(&field, &[255; 4], 1)], [OutputExpr::Plain(1)]);
-    assert!(matches!(run(&missing, None, &keys), Err(ScanError::NoForm(_))));
+    assert!(matches!(run(&missing, None, &keys), Err(ScanError::NoRowFunction(_))));
 
     let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &good, order: None };
     let mut calls = 0;
@@ -433,7 +448,7 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
 }
 
 #[test]
-fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
+fn a_stopped_query_gets_no_more_spans_and_the_others_get_all() {
     let mut world = World::new(13);
     let field = field_of(21, ModulusRule::Deployment);
     let (rows, store) = world.rows(&[255; 4], 5000);
@@ -464,7 +479,7 @@ fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
 }
 
 #[test]
-fn queries_of_linear_forms_share_well_where_there_are_rows() {
+fn queries_of_linear_row_functions_share_well_if_there_are_rows() {
     let mut world = World::new(14);
     let field = field_of(21, ModulusRule::Deployment);
     let stores = [1, 0].map(|count| world.rows(&[255; 4], count).1);
@@ -484,16 +499,16 @@ fn queries_of_linear_forms_share_well_where_there_are_rows() {
 }
 
 #[test]
-fn sums_of_table_entries_may_fill_a_word_and_more() {
+fn sums_of_table_entries_may_fill_or_exceed_a_word() {
     let mut world = World::new(12);
-    let ranges = vec![3; 31];
-    // 32·q is just below 2^32, or 31·q is; and every entry is as large as can be.
+    let max_levels = vec![3; 31];
+    // 32·q is just below 2^32, or 31·q is; and every entry is as large as possible.
     for (q, fit) in [(134_217_689, 32), (134_217_757, 31)] {
         let field = Field::new(q).unwrap();
         assert!(fit * q < 1 << 32 && (fit + 1) * q > 1 << 32);
-        let (rows, store) = world.rows(&ranges, 200);
+        let (rows, store) = world.rows(&max_levels, 200);
         let largest = field.neg(FieldElement::ONE);
-        let function = || RowFunction { shape: RowFunctionKind::Table(vec![vec![largest; 4]; 31]), constant: largest };
+        let function = || RowFunction { kind: RowFunctionKind::Table(vec![vec![largest; 4]; 31]), constant: largest };
         let outputs = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
         let program = RowProgram::new([function(), function()], outputs);
         for shuffled in [false, true] {
@@ -517,20 +532,20 @@ fn sums_of_table_entries_may_fill_a_word_and_more() {
 }
 
 #[test]
-fn tables_of_two_forms_equal_the_definition_for_levels_of_two_bytes_and_the_smallest_field() {
+fn tables_of_two_row_functions_equal_the_definition_for_two_byte_levels_and_the_smallest_field() {
     let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
     let mut world = World::new(16);
-    // So many rows that tables are worth making.
-    for ranges in [vec![300, 700, 2, 400], vec![9, 255, 3]] {
-        let (rows, store) = world.rows(&ranges, 900);
+    // Enough rows that tables are used.
+    for max_levels in [vec![300, 700, 2, 400], vec![9, 255, 3]] {
+        let (rows, store) = world.rows(&max_levels, 900);
         for field in
             [Field::new(2).unwrap(), field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)]
         {
-            let functions = [world.function(&field, &ranges, 4), world.function(&field, &ranges, 4)];
+            let functions = [world.function(&field, &max_levels, 4), world.function(&field, &max_levels, 4)];
             let program = RowProgram::new(functions, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]);
             let keys = world.keys.rows(&field, 2, 1, 1);
             let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
-            let what = format!("q = {}, levels up to {}", field.q(), ranges[1]);
+            let what = format!("q = {}, levels up to {}", field.q(), max_levels[1]);
             check(&what, &job, &rows, &store, &keys, &scanners);
         }
     }

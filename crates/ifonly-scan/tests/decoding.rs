@@ -1,4 +1,5 @@
-//! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
+//! Decoding gives the values of the definition and the first nearest row, for any arrival of the
+//! bytes.
 
 use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
@@ -14,11 +15,11 @@ struct Case {
     values: Vec<u64>,
 }
 
-/// Random answers of `servers` servers; small values are planted so that minima, ties and open
-/// gates exist.
+/// Random answers of `servers` servers. Values are small, so that minima, ties and open gates
+/// occur.
 fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
     let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
-    // Two servers at the points ±1 have halves, which take a way of their own.
+    // Two servers at the points ±1 have the weights 1/2, for which there is separate code.
     let half = field.inverse(field.reduce(2)).unwrap();
     let halves = servers == 2 && random.below(2) == 0;
     let weights: Vec<FieldElement> =
@@ -54,7 +55,7 @@ fn nearest_of(case: &Case) -> Option<ArgMinResult> {
 }
 
 #[test]
-fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
+fn values_and_nearest_row_are_correct_for_every_field_and_number_of_servers() {
     let mut random = SeededRandom::new(11);
     for bits in [5, 8, 21, 31, 32, 40, 61] {
         for servers in 1..=5 {
@@ -83,17 +84,17 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
 }
 
 #[test]
-fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays() {
+fn the_nearest_row_is_found_in_any_run_and_the_first_of_equal_rows_wins() {
     for bits in [21, 40] {
         let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
         for outputs in [1, 2] {
-            // One server whose answer is the values: a gate that is open, where there is one, and a
-            // cost.
+            // One server whose answer equals the values: an open gate, if there are two outputs,
+            // and a cost.
             let constants = vec![FieldElement::ZERO; outputs];
             let interpolation = InterpolationPlan { field: field.clone(), weights: vec![FieldElement::ONE], constants };
             let mut values: Vec<u64> = (0..2000).flat_map(|_| [0, 900].into_iter().skip(2 - outputs)).collect();
             if outputs == 2 {
-                // The smallest cost of all, behind a gate.
+                // The smallest cost of all, in a row with a closed gate.
                 values[2 * 1300..][..2].copy_from_slice(&[1, 0]);
             }
             let planted = [(10, 50, 10), (600, 40, 600), (1100, 30, 1100), (1101, 30, 1100), (1700, 30, 1100)];
@@ -115,7 +116,7 @@ fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays(
 }
 
 #[test]
-fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
+fn bytes_may_arrive_in_any_pieces_and_a_decoder_can_restart() {
     let mut random = SeededRandom::new(12);
     for servers in [2, 3] {
         for _ in 0..20 {
@@ -142,7 +143,7 @@ fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
 }
 
 #[test]
-fn wrong_lengths_and_symbols_outside_the_field_name_their_server() {
+fn errors_for_wrong_lengths_and_numbers_outside_the_field_name_their_server() {
     let mut random = SeededRandom::new(13);
     for bits in [21, 40] {
         let case = case(bits, 2, 1, 1000, &mut random);
@@ -153,7 +154,7 @@ fn wrong_lengths_and_symbols_outside_the_field_name_their_server() {
         let short = AnswerStreamError::TooShort { server: 1, have: need - 1, need };
         assert_eq!(decode([first, &second[..need - 1]]), Err(short));
         assert_eq!(decode([&[first, &[0]].concat(), second]), Err(AnswerStreamError::TooLong(0)));
-        // Symbol 600 begins at a byte, and the one behind it is zero.
+        // Element 600 starts at a byte boundary, and the next element is zero.
         let mut outside = vec![0; need];
         outside[600 / 8 * bits as usize..][..8].copy_from_slice(&case.field.q().to_le_bytes());
         assert_eq!(decode([first, &outside]), Err(AnswerStreamError::NotReduced { server: 1, row: 512 }));

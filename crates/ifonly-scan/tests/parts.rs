@@ -1,5 +1,5 @@
-//! An answer computed from parts has the bits of the answer from one store, however the rows are
-//! cut.
+//! An answer computed from parts has the bits of the answer from one store, for every division of
+//! the rows.
 
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
@@ -17,23 +17,28 @@ const FIELDS: [u64; 4] = [262_139, (1 << 31) - 1, (1 << 40) - 87, (1 << 61) - 1]
 struct World {
     random: SeededRandom,
     keys: TranscriptKeys,
-    ranges: Vec<u32>,
+    max_levels: Vec<u32>,
     rows: Vec<Vec<u16>>,
 }
 
 impl World {
-    fn new(seed: u64, ranges: &[u32], count: usize) -> World {
+    fn new(seed: u64, max_levels: &[u32], count: usize) -> World {
         let mut random = SeededRandom::new(seed);
-        let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
+        let mut row = || max_levels.iter().map(|&max_level| random.below(u64::from(max_level) + 1) as u16).collect();
         let rows = (0..count).map(|_| row()).collect();
-        World { random, keys: RootKey::new(1, [3; 32]).transcript(&[seed as u8; 32]), ranges: ranges.to_vec(), rows }
+        World {
+            random,
+            keys: RootKey::new(1, [3; 32]).transcript(&[seed as u8; 32]),
+            max_levels: max_levels.to_vec(),
+            rows,
+        }
     }
 
     fn store(&self, rows: Range<usize>) -> Arc<RowStore> {
-        Arc::new(RowStore::build(&self.ranges, &self.rows[rows]).unwrap())
+        Arc::new(RowStore::build(&self.max_levels, &self.rows[rows]).unwrap())
     }
 
-    /// Parts of nearly equal length; the cuts fall inside blocks.
+    /// Parts of nearly equal length; the boundaries are inside blocks.
     fn parts(&self, scanner: &Scanner, count: usize) -> RowParts {
         let cut = |part: usize| self.rows.len() * part / count;
         let part = |part: usize| -> Arc<dyn RowPart> {
@@ -47,19 +52,21 @@ impl World {
     }
 
     fn function(&mut self, field: &Field, shape: usize) -> RowFunction {
-        let (d, ranges) = (self.ranges.len(), self.ranges.clone());
+        let (d, max_levels) = (self.max_levels.len(), self.max_levels.clone());
         let constant = field.sample(&mut self.random);
-        let shape = match shape {
+        let kind = match shape {
             0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.elements(field, d) },
             1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.elements(field, d) },
             2 => RowFunctionKind::Polynomial(vec![self.elements(field, d), self.elements(field, d)]),
             3 => RowFunctionKind::Polynomial(vec![self.elements(field, d); 3]),
-            _ => RowFunctionKind::Table(ranges.iter().map(|&range| self.elements(field, range as usize + 1)).collect()),
+            _ => RowFunctionKind::Table(
+                max_levels.iter().map(|&max_level| self.elements(field, max_level as usize + 1)).collect(),
+            ),
         };
-        RowFunction { shape, constant }
+        RowFunction { kind, constant }
     }
 
-    /// Every kind of output, from one, two and three forms.
+    /// Every kind of output, from one, two and three row functions.
     fn programs(&mut self, field: &Field) -> Vec<RowProgram> {
         let shapes = [[0, 1, 4], [4, 2, 4], [3, 4, 1]];
         let mut programs = vec![];
@@ -95,10 +102,10 @@ fn bytes(scanner: &Scanner, rows: &RowParts, query: &ScanQuery<'_>, done: usize)
 }
 
 #[test]
-fn every_cut_gives_the_answer_of_one_store() {
-    // One level in a byte and in two.
-    for (seed, ranges) in [(1, [20, 255, 9, 100, 3]), (2, [20, 700, 9, 100, 3])] {
-        let mut world = World::new(seed, &ranges, 450);
+fn every_division_gives_the_answer_of_one_store() {
+    // Levels of one byte and of two bytes.
+    for (seed, max_levels) in [(1, [20, 255, 9, 100, 3]), (2, [20, 700, 9, 100, 3])] {
+        let mut world = World::new(seed, &max_levels, 450);
         let scanners = [Scanner::new().with_span_rows(64), Scanner::new().with_threads(3).unwrap().with_span_rows(128)];
         let whole = RowParts::from(world.store(0..450));
         let order = shuffle::permutation(&world.keys, 450);
@@ -122,7 +129,7 @@ fn every_cut_gives_the_answer_of_one_store() {
                             assert!(bytes(scanner, &parts, query, 0) == right, "{what}");
                         }
                     }
-                    // What is left after two spans.
+                    // The rest after two spans.
                     if kind == 0 {
                         let done = 128 / 8 * field.bits() as usize * program.outputs.len();
                         let rest = bytes(&scanners[0], &world.parts(&scanners[0], 3), query, done);
@@ -135,7 +142,7 @@ fn every_cut_gives_the_answer_of_one_store() {
 }
 
 #[test]
-fn an_order_through_buckets_does_not_see_the_parts() {
+fn a_bucket_shuffle_does_not_depend_on_the_parts() {
     let mut world = World::new(5, &[50, 7, 200], 70_001);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let whole = RowParts::from(world.store(0..70_001));
@@ -143,7 +150,7 @@ fn an_order_through_buckets_does_not_see_the_parts() {
     for q in FIELDS {
         let field = Field::new(q).unwrap();
         let mut programs = world.programs(&field)[..5].to_vec();
-        // As verified answers have them.
+        // Two pairs, as in verified answers.
         let four: Vec<RowFunction> = [0, 4, 3, 1].iter().map(|&shape| world.function(&field, shape)).collect();
         programs.push(RowProgram::new(four, [0, 2].map(|cost| OutputExpr::Hidden { cost, gate: cost + 1 })));
         for program in &programs {
@@ -160,10 +167,10 @@ fn an_order_through_buckets_does_not_see_the_parts() {
 }
 
 #[test]
-fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
+fn values_of_a_part_equal_the_row_functions_for_any_read_lengths() {
     let mut world = World::new(7, &[20, 255, 9], 300);
     let scanner = Scanner::new().with_threads(2).unwrap().with_span_rows(64);
-    // Every backend has its own way with tables.
+    // Backends differ in how they look up tables.
     for (backend, q) in Backend::available().into_iter().flat_map(|backend| FIELDS.map(|q| (backend, q))) {
         let part = LocalPart::new(&scanner.clone().with_backend(backend), world.store(0..300), 50);
         let field = Field::new(q).unwrap();
@@ -185,46 +192,46 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
                 }
             }
             let beyond = values.read(&mut vec![0; functions.bytes_per_row()]);
-            assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 350..351, held: 50..350 }));
+            assert_eq!(beyond, Err(PartError::OutOfRange { wanted: 350..351, held: 50..350 }));
         }
     }
 }
 
 #[test]
-fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
+fn values_by_bucket_are_in_stored_order_within_each_bucket() {
     let mut world = World::new(8, &[20, 255, 9], 70_000);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let keys = world.keys.clone();
     let shuffle = shuffle::Shuffle::new(&keys, 70_000);
-    let digits = shuffle::BucketIndices::from_key(*shuffle.digits().unwrap().key());
+    let buckets = shuffle::BucketIndices::from_key(*shuffle.bucket_indices().unwrap().key());
     for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 1..65_000), (FIELDS[3], 30_001..60_007)] {
         let field = Field::new(q).unwrap();
         let functions = RowFunctions::new(&field, [world.function(&field, 4), world.function(&field, 1)]);
         let part = LocalPart::new(&scanner, world.store(rows.clone()), rows.start);
-        let read = |digits, piece: usize| {
+        let read = |buckets, piece: usize| {
             let mut all = vec![0; rows.len() * functions.bytes_per_row()];
-            let mut values = part.evaluate(&functions, digits).unwrap();
+            let mut values = part.evaluate(&functions, buckets).unwrap();
             all.chunks_mut(piece * functions.bytes_per_row()).for_each(|piece| values.read(piece).unwrap());
-            assert!(digits.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
+            assert!(buckets.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
             all
         };
-        // Widths that no answer moves through buckets are refused, whoever asks.
+        // Row widths that the bucket shuffle does not support are rejected.
         let three = RowFunctions::new(&field, [0, 1, 4].map(|shape| world.function(&field, shape)));
-        assert!(part.evaluate(&three, Some(&digits)).is_err() && part.evaluate(&three, None).is_ok());
+        assert!(part.evaluate(&three, Some(&buckets)).is_err() && part.evaluate(&three, None).is_ok());
         let stored = read(None, 1000);
-        let mut way = shuffle.scatter(rows.clone());
-        let mut places = vec![0; rows.len()];
-        way.places(&mut places);
-        let by_bucket = read(Some(&digits), 1111);
-        for (row, &place) in places.iter().enumerate() {
+        let mut scatter = shuffle.scatter(rows.clone());
+        let mut positions = vec![0; rows.len()];
+        scatter.positions(&mut positions);
+        let by_bucket = read(Some(&buckets), 1111);
+        for (row, &position) in positions.iter().enumerate() {
             let bytes = functions.bytes_per_row();
-            assert_eq!(stored[row * bytes..][..bytes], by_bucket[place as usize * bytes..][..bytes], "row {row}");
+            assert_eq!(stored[row * bytes..][..bytes], by_bucket[position as usize * bytes..][..bytes], "row {row}");
         }
     }
 }
 
 #[test]
-fn table_sums_of_parts_are_those_of_one_store() {
+fn table_sums_of_parts_equal_those_of_one_store() {
     let world = World::new(3, &[20, 255, 9], 300);
     let tables: Vec<Vec<u64>> = [21, 256, 10].iter().map(|&n| (0..n).map(|v| u64::MAX / (v + 3)).collect()).collect();
     let tables: Vec<&[u64]> = tables.iter().map(Vec::as_slice).collect();
@@ -234,11 +241,11 @@ fn table_sums_of_parts_are_those_of_one_store() {
     let (whole, parts) = (RowParts::from(world.store(0..300)), world.parts(&Scanner::new(), 7));
     assert_eq!((whole.table_sums(&tables), parts.table_sums(&tables)), (Ok(sums.clone()), Ok(sums)));
     assert_eq!((whole.rows(), parts.rows()), (300, 300));
-    assert_eq!((whole.whole().map(|store| store.rows()), parts.whole().is_none()), (Some(300), true));
+    assert_eq!((whole.single_store().map(|store| store.rows()), parts.single_store().is_none()), (Some(300), true));
 }
 
 #[test]
-fn what_is_left_begins_behind_thousands_of_rows() {
+fn an_answer_can_resume_after_thousands_of_rows() {
     let mut world = World::new(10, &[20, 255], 9000);
     let scanner = Scanner::new().with_span_rows(64);
     let field = Field::new(FIELDS[0]).unwrap();
@@ -249,26 +256,26 @@ fn what_is_left_begins_behind_thousands_of_rows() {
     let all = bytes(&scanner, &RowParts::from(world.store(0..9000)), &query, 0);
     for rows in [64, 4096, 4160, 8960] {
         let done = rows / 8 * field.bits() as usize;
-        assert!(bytes(&scanner, &world.parts(&scanner, 3), &query, done) == all[done..], "behind {rows} rows");
+        assert!(bytes(&scanner, &world.parts(&scanner, 3), &query, done) == all[done..], "after {rows} rows");
     }
 }
 
 #[test]
-fn a_part_refuses_forms_for_other_rows() {
+fn a_part_rejects_row_functions_for_other_rows() {
     let mut world = World::new(11, &[20, 255], 5);
     let part = LocalPart::new(&Scanner::new(), world.store(0..5), 0);
     let field = Field::new(FIELDS[0]).unwrap();
     let fitting = world.function(&field, 1);
-    world.ranges.push(7);
+    world.max_levels.push(7);
     let functions = RowFunctions::new(&field, [fitting, world.function(&field, 1)]);
     assert!(matches!(part.evaluate(&functions, None), Err(PartError::Unavailable { .. })));
 }
 
-/// Rows elsewhere: values that came over a wire, or did not.
+/// Remote rows, whose values arrive over a network, or fail to.
 struct Remote {
     rows: Range<usize>,
-    ranges: Vec<u32>,
-    gives: Result<u8, String>,
+    max_levels: Vec<u32>,
+    response: Result<u8, String>,
 }
 
 impl RowPart for Remote {
@@ -276,8 +283,8 @@ impl RowPart for Remote {
         self.rows.clone()
     }
 
-    fn ranges(&self) -> &[u32] {
-        &self.ranges
+    fn max_levels(&self) -> &[u32] {
+        &self.max_levels
     }
 
     fn evaluate<'a>(
@@ -296,14 +303,14 @@ impl RowPart for Remote {
 impl ValueStream for &Remote {
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
         let rows = self.rows.clone();
-        let byte = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
+        let byte = self.response.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
         out.fill(byte);
         Ok(())
     }
 }
 
 #[test]
-fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
+fn a_part_that_fails_or_delivers_numbers_above_q_ends_the_answer_with_an_error_that_names_its_rows() {
     let mut world = World::new(9, &[5, 5], 200);
     let scanner = Scanner::new().with_span_rows(64);
     for q in [FIELDS[0], FIELDS[2]] {
@@ -311,8 +318,8 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
         let program = RowProgram::new([world.function(&field, 1)], [OutputExpr::Plain(0)]);
         let keys = world.keys.rows(&field, 1, 1, 1);
         let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
-        let run = |gives: Result<u8, String>, shuffled: bool| {
-            let remote = Remote { rows: 100..200, ranges: world.ranges.clone(), gives };
+        let run = |response: Result<u8, String>, shuffled: bool| {
+            let remote = Remote { rows: 100..200, max_levels: world.max_levels.clone(), response };
             let parts: Vec<Arc<dyn RowPart>> =
                 vec![Arc::new(LocalPart::new(&scanner, world.store(0..100), 0)), Arc::new(remote)];
             let query = ScanQuery::new(&job, &keys).shuffled_by(shuffled.then_some(&world.keys));
@@ -320,22 +327,22 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
         };
         for shuffled in [false, true] {
             assert_eq!(run(Ok(1), shuffled), Ok(()));
-            assert_eq!(run(Ok(u8::MAX), shuffled), Err(ScanError::Part(PartError::NoSymbol(100..200))));
-            let away = run(Err("it is away".into()), shuffled).unwrap_err().to_string();
-            assert!(away.ends_with("cannot be had: it is away"), "{away}");
+            assert_eq!(run(Ok(u8::MAX), shuffled), Err(ScanError::Part(PartError::NotReduced(100..200))));
+            let error = run(Err("the shard is down".into()), shuffled).unwrap_err().to_string();
+            assert!(error.ends_with("are not available: the shard is down"), "{error}");
         }
     }
 }
 
 #[test]
-fn parts_that_do_not_make_a_database_are_refused() {
-    let part = |rows: Range<usize>, ranges: &[u32]| -> Arc<dyn RowPart> {
-        Arc::new(Remote { rows, ranges: ranges.to_vec(), gives: Ok(0) })
+fn parts_that_are_not_a_database_are_rejected() {
+    let part = |rows: Range<usize>, max_levels: &[u32]| -> Arc<dyn RowPart> {
+        Arc::new(Remote { rows, max_levels: max_levels.to_vec(), response: Ok(0) })
     };
     let refused = |parts| RowParts::new(parts).unwrap_err();
-    assert_eq!(refused(vec![]), PartError::None);
+    assert_eq!(refused(vec![]), PartError::NoParts);
     assert_eq!(refused(vec![part(1..5, &[3])]), PartError::Gap { have: 1, need: 0 });
     assert_eq!(refused(vec![part(0..5, &[3]), part(4..9, &[3])]), PartError::Gap { have: 4, need: 5 });
-    assert_eq!(refused(vec![part(0..5, &[3]), part(5..9, &[4])]), PartError::Shape(5));
-    assert!(matches!(refused(vec![part(0..5, &[1 << 20])]), PartError::Ranges(_)));
+    assert_eq!(refused(vec![part(0..5, &[3]), part(5..9, &[4])]), PartError::Mismatch(5));
+    assert!(matches!(refused(vec![part(0..5, &[1 << 20])]), PartError::MaxLevels(_)));
 }

@@ -1,89 +1,89 @@
-//! Whose fault it is: the caller's or a peer's.
+//! Errors of a sealed search. Each variant says who is at fault: the caller, a peer or the servers.
 
-/// Why the machine stops.
+/// Why a sealed search failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealedError {
-    /// A search that this machine does not run. A fault of the caller.
+    /// A parameter is outside its range. The caller is at fault.
     #[error("{what} is {value}; it must be from {least} to {most}")]
-    Shape {
-        /// Which parameter.
+    ParamOutOfRange {
+        /// Name of the parameter.
         what: &'static str,
-        /// What was asked for.
+        /// Value that the caller passed.
         value: u64,
-        /// The smallest that works.
+        /// Smallest valid value.
         least: u64,
-        /// The largest that works.
+        /// Largest valid value.
         most: u64,
     },
-    /// Something that the machine cannot do in its present state. A fault of the caller.
+    /// The call is not valid in the present state of the party. The caller is at fault.
     #[error("{0}")]
     Misuse(&'static str),
-    /// A peer that sent what it should not have, or went away. The session is over; the next one
-    /// may work.
+    /// A peer sent an invalid frame or closed its stream too early. The session has failed; a new
+    /// session may succeed.
     #[error("server {server} {fault}")]
     Peer {
-        /// Which of the three servers, from 1.
+        /// Index of the peer, 1 to 3.
         server: usize,
-        /// What it did.
+        /// What the peer did.
         fault: PeerFault,
     },
-    /// Answers that do not belong together: the servers did not run the same search.
-    #[error("the answers of the three servers do not fit together: {0}")]
+    /// The three answers contradict each other, so a server did not follow the protocol.
+    #[error("the answers of the three servers are inconsistent: {0}")]
     Answers(&'static str),
 }
 
-/// What a peer did.
+/// How a peer violated the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerFault {
-    /// A frame without a whole header.
-    #[error("sent {0} bytes, which are not a frame")]
-    NoFrame(usize),
-    /// Another message than the one that is due.
-    #[error("sent part {chunk} of step {step}; due was {due}")]
+    /// A frame is shorter than its header.
+    #[error("sent a frame of length {0}, shorter than the header")]
+    ShortFrame(usize),
+    /// A frame is not the next one in order.
+    #[error("sent part {chunk} of step {step}; expected {due}")]
     OutOfOrder {
-        /// The frame's step.
+        /// Step of the frame.
         step: u32,
-        /// The frame's part.
+        /// Part of the frame.
         chunk: u32,
-        /// What was due.
+        /// Frame that was expected.
         due: ExpectedFrame,
     },
-    /// A message of another length than the search prescribes.
-    #[error("sent {have} bytes in part {chunk} of step {step}; {need} were due")]
+    /// A frame has the wrong length.
+    #[error("sent part {chunk} of step {step} with a payload of {have} bytes; expected {need} bytes")]
     Length {
-        /// The frame's step.
+        /// Step of the frame.
         step: u32,
-        /// The frame's part.
+        /// Part of the frame.
         chunk: u32,
         /// Bytes after the header.
         have: usize,
-        /// Bytes that the search prescribes.
+        /// Bytes that the parameters of the search require.
         need: usize,
     },
-    /// Bits where there are no rows.
+    /// A bit outside the lanes in use is 1.
     #[error("set bits of rows that do not exist in step {step}")]
     BeyondRows {
-        /// The frame's step.
+        /// Step of the frame.
         step: u32,
     },
-    /// It went away while something was due.
-    #[error("went away; due was {0}")]
-    Vanished(ExpectedFrame),
+    /// The peer closed its stream while a frame was expected.
+    #[error("closed its stream; expected {0}")]
+    Closed(ExpectedFrame),
 }
 
-/// The message that is due from a peer.
+/// The frame that is expected from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpectedFrame {
-    /// Nothing more.
+    /// No further frame.
     Nothing,
     /// A part of a step.
     Part {
-        /// The step: 0 are random bits, 1 is the input, then one for each round.
+        /// The step: 0 for random words, 1 for the input, 1 + j for circuit round j.
         step: u32,
-        /// The part, from 0.
+        /// The part of the step, counted from 0.
         chunk: u32,
     },
 }
@@ -91,7 +91,7 @@ pub enum ExpectedFrame {
 impl std::fmt::Display for ExpectedFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ExpectedFrame::Nothing => f.write_str("nothing more"),
+            ExpectedFrame::Nothing => f.write_str("no further frame"),
             ExpectedFrame::Part { step, chunk } => write!(f, "part {chunk} of step {step}"),
         }
     }

@@ -1,42 +1,45 @@
-//! What three servers send each other, as bytes.
+//! Frames between two servers.
 //!
-//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four
-//! bytes, and up to [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the
-//! input, then there is a step for each round. A [`Cursor`] is the place in a step's message that
-//! the next frame begins at.
+//! A frame has a header of eight bytes and up to [`FRAME_WORDS`] words of payload. The header holds
+//! the step and the part of the step, each as a little-endian `u32`. Step 0 carries random words r,
+//! step 1 the input, step 1 + j the results of circuit round j. A [`FrameCursor`] is the position
+//! in the message of a step at which the next frame begins.
 
 use crate::circuit::program::Gate;
 use crate::error::PeerFault;
 use crate::params::FRAME_WORDS;
 
-/// Bytes before a frame's payload.
+/// Length of the frame header in bytes.
 pub const HEADER_BYTES: usize = 8;
 
-pub(crate) const AHEAD: u32 = 0;
+/// Step of the random words r.
+pub(crate) const RANDOMNESS: u32 = 0;
+/// Step of the input sharing.
 pub(crate) const INPUT: u32 = 1;
 
-/// What became of a frame.
+/// Whether a party accepted a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum FrameOutcome {
-    /// It was taken.
-    Yes,
-    /// It is early: offer it again after the party has sent or received something else.
+    /// The party has processed the frame.
+    Accepted,
+    /// The frame is early. Pass it again after the party has sent or received another frame.
     NotYet,
 }
 
-/// A place in the message of a step.
+/// Position in the message of a step.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameCursor {
     pub(crate) words: usize,
-    /// The gate that the next word belongs to, and the word in it.
+    /// Gate of the next word.
     gate: usize,
+    /// Index of the next word within its gate.
     word: usize,
 }
 
 impl FrameCursor {
-    /// Calls `each` with the gates that the next words belong to, the first word in the gate and
-    /// the range of these words; stops where it gives false.
+    /// Advances by `words` words. Calls `each` for every gate that they belong to, with the first
+    /// word within the gate and the range of these words. Stops and returns false if `each` does.
     pub(crate) fn walk(
         &mut self,
         gates: &[Gate],
@@ -68,11 +71,12 @@ pub(crate) fn header(step: u32, words_before: usize, frame: &mut Vec<u8>) {
 }
 
 pub(crate) fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), PeerFault> {
-    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(PeerFault::NoFrame(frame.len()))?;
+    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(PeerFault::ShortFrame(frame.len()))?;
     let [s0, s1, s2, s3, c0, c1, c2, c3] = *header;
     Ok((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([c0, c1, c2, c3]), payload))
 }
 
+/// The payload as words, if its length is right.
 pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], PeerFault> {
     let need = 8 * words;
     if payload.len() != need {
@@ -81,7 +85,7 @@ pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -
     Ok(payload.as_chunks().0)
 }
 
-/// The next part of the planes.
+/// Writes the next frame of the input planes; false if all have been written.
 pub(crate) fn write_planes(planes: &[u64], cursor: &mut FrameCursor, frame: &mut Vec<u8>) -> bool {
     let words = FRAME_WORDS.min(planes.len() - cursor.words);
     if words == 0 {
@@ -103,10 +107,10 @@ pub(crate) fn read_planes(
         return Err(PeerFault::BeyondRows { step: INPUT });
     }
     cursor.words += payload.len();
-    Ok(FrameOutcome::Yes)
+    Ok(FrameOutcome::Accepted)
 }
 
-/// False if a bit is set where there is no lane.
+/// Decodes words; false if a bit outside `mask` is 1.
 pub(crate) fn read_words(payload: &[[u8; 8]], mask: u64, words: &mut [u64]) -> bool {
     let mut all = 0;
     for (word, bytes) in words.iter_mut().zip(payload) {

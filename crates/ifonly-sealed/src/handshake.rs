@@ -1,35 +1,36 @@
-//! How three servers make sure that they mean the same search, before anything is computed.
+//! Session handshake: the three servers check that they run the same search.
 //!
-//! Each tells both others what it was asked and a number that it drew ([`Subject::greeting`]); all
-//! but the sender's number and what it drew must be equal. The session's name follows from the
-//! transcript and the three numbers, and each tells it to both others when it is ready. With keys
-//! ([`Source::Keys`]), each sends the next server right after that the key that the two share in
-//! this session.
+//! Each server sends its greeting ([`SessionContext::greeting`]) to both peers. On receipt it
+//! checks that every field except sender index and nonce equals its own. The session name is a hash
+//! of the transcript digest and the three nonces. Each server sends the name to both peers when it
+//! is ready to start. In mode [`RandomnessMode::Keys`] it then sends the next server a key that
+//! these two servers share in this session. This module encodes and checks the messages; it does no
+//! I/O.
 
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_core::transcript::Tau;
 
-/// The version of what servers say to each other.
+/// Version of the protocol between servers.
 const VERSION: u8 = 1;
 const MAGIC: &[u8; 6] = b"ifonly";
 
-/// What a server draws for a session: its part of the session's name, or a key.
+/// Random value that a server draws for one session: a nonce or a pair key.
 pub type SessionRandom = [u8; 32];
 
-/// Where the random bits between servers come from; all three must have the same.
+/// Source of the random bits between servers. All three servers must use the same mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RandomnessMode {
-    /// Every bit from the operating system's generator, sent to whom it concerns: privacy towards a
-    /// server is perfect.
+    /// The operating system's generator draws every bit, and servers send the bits to their peers.
+    /// Privacy against a server is information-theoretic.
     #[default]
     System,
-    /// From keys that each pair of servers draws for the session: half the traffic, and privacy
-    /// towards a server is computational.
+    /// Each pair of servers expands a key that it shares for the session. This halves the traffic;
+    /// privacy against a server is computational.
     Keys,
 }
 
 impl RandomnessMode {
-    /// What follows a greeting; nothing in the default.
+    /// Last bytes of a greeting; none in the default mode.
     fn mark(self) -> &'static [u8] {
         match self {
             RandomnessMode::System => &[],
@@ -48,48 +49,47 @@ impl std::str::FromStr for RandomnessMode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RandomnessMode, String> {
-        let named =
-            [RandomnessMode::System, RandomnessMode::Keys].into_iter().find(|source| source.to_string() == text);
-        named.ok_or_else(|| format!("randomness between servers is \"system\" or \"keys\", not {text:?}"))
+        let named = [RandomnessMode::System, RandomnessMode::Keys].into_iter().find(|mode| mode.to_string() == text);
+        named.ok_or_else(|| format!("invalid randomness mode {text:?}; use \"system\" or \"keys\""))
     }
 }
 
-/// What a session is about; all of it is public, and the same at all three.
+/// Public inputs of a session, equal at all three servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionContext {
-    /// The manifest's digest.
+    /// Digest of the manifest.
     pub digest: [u8; 32],
     /// The key epoch.
     pub epoch: u32,
-    /// The transcript of the user's messages.
+    /// Transcript digest of the client's messages.
     pub tau: Tau,
-    /// How many rows to find, at most 64.
+    /// Number of rows to find, at most 64.
     pub top: u8,
-    /// Equal exactly where root key, data and transcript are.
+    /// Key-check value: equal at servers with equal root key, data and transcript.
     pub key_check: [u8; 16],
-    /// Where random bits come from.
-    pub source: RandomnessMode,
+    /// Source of random bits.
+    pub randomness: RandomnessMode,
 }
 
-/// Why a greeting does not fit.
+/// Why a greeting was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeMismatch {
-    /// Not a greeting of this version.
+    /// The message is not a greeting of this protocol version.
     Version,
-    /// The peer was asked something else; in what it differs.
+    /// The peer has another value for this field.
     Differs(&'static str),
 }
 
 impl SessionContext {
-    /// What server `server` (1 to 3) tells both others.
+    /// The greeting of server `server` (1 to 3) to both peers.
     pub fn greeting(&self, server: usize, nonce: &SessionRandom) -> Vec<u8> {
-        let SessionContext { digest, epoch, tau, top, key_check, source } = self;
-        let (who, epoch) = ([VERSION, server as u8], epoch.to_le_bytes());
-        let parts: [&[u8]; 9] = [MAGIC, &who, digest, &epoch, tau, &[*top], key_check, nonce, source.mark()];
+        let SessionContext { digest, epoch, tau, top, key_check, randomness } = self;
+        let (sender, epoch) = ([VERSION, server as u8], epoch.to_le_bytes());
+        let parts: [&[u8]; 9] = [MAGIC, &sender, digest, &epoch, tau, &[*top], key_check, nonce, randomness.mark()];
         parts.concat()
     }
 
-    /// The number that server `server` drew, if it was asked the same.
+    /// The nonce of server `server`, if every other field of its greeting is as expected.
     pub fn read_greeting(&self, server: usize, bytes: &[u8]) -> Result<SessionRandom, HandshakeMismatch> {
         let mut rest = bytes;
         let mut next = |length: usize| {
@@ -100,28 +100,28 @@ impl SessionContext {
         let expected: [(&'static str, &[u8]); 8] = [
             ("protocol", MAGIC),
             ("version", &[VERSION]),
-            ("number", &[server as u8]),
+            ("index", &[server as u8]),
             ("manifest", &self.digest),
             ("key epoch", &self.epoch.to_le_bytes()),
             ("transcript", &self.tau),
             ("number of rows to find", &[self.top]),
             ("root key or data", &self.key_check),
         ];
-        for (place, (what, expected)) in expected.into_iter().enumerate() {
+        for (position, (what, expected)) in expected.into_iter().enumerate() {
             let part = next(expected.len()).ok_or(HandshakeMismatch::Version)?;
             if part != expected {
-                return Err(if place < 2 { HandshakeMismatch::Version } else { HandshakeMismatch::Differs(what) });
+                return Err(if position < 2 { HandshakeMismatch::Version } else { HandshakeMismatch::Differs(what) });
             }
         }
         let (nonce, mark) = rest.split_first_chunk().ok_or(HandshakeMismatch::Version)?;
-        match [RandomnessMode::System, RandomnessMode::Keys].into_iter().find(|source| source.mark() == mark) {
-            Some(source) if source == self.source => Ok(*nonce),
+        match [RandomnessMode::System, RandomnessMode::Keys].into_iter().find(|mode| mode.mark() == mark) {
+            Some(mode) if mode == self.randomness => Ok(*nonce),
             Some(_) => Err(HandshakeMismatch::Differs("randomness")),
             None => Err(HandshakeMismatch::Version),
         }
     }
 
-    /// The session's name, from what servers 1, 2, 3 drew.
+    /// The session name, from the nonces of servers 1, 2 and 3.
     pub fn session(&self, nonces: &[SessionRandom; 3]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("ifonly session v1");
         hasher.update(&self.tau);
@@ -131,8 +131,8 @@ impl SessionContext {
         *hasher.finalize().as_bytes()
     }
 
-    /// The random bits that two servers share in a session, from the key that one of them drew for
-    /// it.
+    /// Keys for the random bits that two servers share in a session, from the pair key that one of
+    /// them drew.
     pub fn pair_keys(&self, key: SessionRandom, session: &[u8; 32]) -> TranscriptKeys {
         RootKey::new(self.epoch, key).transcript(session)
     }
@@ -142,26 +142,26 @@ impl SessionContext {
 mod tests {
     use super::*;
 
-    fn subject(source: RandomnessMode) -> SessionContext {
-        SessionContext { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16], source }
+    fn context(randomness: RandomnessMode) -> SessionContext {
+        SessionContext { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16], randomness }
     }
 
     #[test]
-    fn servers_with_and_without_keys_do_not_fit() {
-        let [system, keys] = [RandomnessMode::System, RandomnessMode::Keys].map(subject);
-        let [said, said_with_keys] = [system, keys].map(|subject| subject.greeting(2, &[9; 32]));
-        assert_eq!(keys.read_greeting(2, &said_with_keys), Ok([9; 32]));
-        assert_eq!(keys.read_greeting(2, &said), Err(HandshakeMismatch::Differs("randomness")));
-        assert_eq!(system.read_greeting(2, &said_with_keys), Err(HandshakeMismatch::Differs("randomness")));
+    fn greetings_of_different_randomness_modes_are_rejected() {
+        let [system, keys] = [RandomnessMode::System, RandomnessMode::Keys].map(context);
+        let [plain, keyed] = [system, keys].map(|context| context.greeting(2, &[9; 32]));
+        assert_eq!(keys.read_greeting(2, &keyed), Ok([9; 32]));
+        assert_eq!(keys.read_greeting(2, &plain), Err(HandshakeMismatch::Differs("randomness")));
+        assert_eq!(system.read_greeting(2, &keyed), Err(HandshakeMismatch::Differs("randomness")));
         assert_eq!(["system".parse(), "keys".parse()], [Ok(RandomnessMode::System), Ok(RandomnessMode::Keys)]);
         assert!("key".parse::<RandomnessMode>().is_err_and(|error| error.contains("\"keys\"")));
     }
 
     #[test]
-    fn a_key_serves_one_session() {
+    fn a_pair_key_gives_another_stream_in_every_session() {
         let stream = |key, session| {
             let mut bytes = [0; 16];
-            let keys = subject(RandomnessMode::Keys).pair_keys([key; 32], &[session; 32]);
+            let keys = context(RandomnessMode::Keys).pair_keys([key; 32], &[session; 32]);
             keys.stream(ifonly_algebra::keys::Purpose::ZeroSharing).fill(0, &mut bytes);
             bytes
         };
@@ -170,29 +170,29 @@ mod tests {
     }
 
     #[test]
-    fn greetings_fit_only_where_everything_is_the_same() {
-        let subject = subject(RandomnessMode::System);
-        let greeting = subject.greeting(2, &[9; 32]);
-        assert_eq!(subject.read_greeting(2, &greeting), Ok([9; 32]));
-        assert_eq!(subject.read_greeting(3, &greeting), Err(HandshakeMismatch::Differs("number")));
-        for place in 0..greeting.len() {
-            let mut bent = greeting.clone();
-            bent[place] ^= 1;
-            let fits = subject.read_greeting(2, &bent).is_ok();
-            assert_eq!(fits, place >= greeting.len() - 32, "only what was drawn may be anything: byte {place}");
-            assert_eq!(subject.read_greeting(2, &greeting[..place]), Err(HandshakeMismatch::Version));
+    fn greetings_are_accepted_only_if_all_fields_but_the_nonce_are_equal() {
+        let context = context(RandomnessMode::System);
+        let greeting = context.greeting(2, &[9; 32]);
+        assert_eq!(context.read_greeting(2, &greeting), Ok([9; 32]));
+        assert_eq!(context.read_greeting(3, &greeting), Err(HandshakeMismatch::Differs("index")));
+        for position in 0..greeting.len() {
+            let mut changed = greeting.clone();
+            changed[position] ^= 1;
+            let accepted = context.read_greeting(2, &changed).is_ok();
+            assert_eq!(accepted, position >= greeting.len() - 32, "only the nonce is arbitrary: byte {position}");
+            assert_eq!(context.read_greeting(2, &greeting[..position]), Err(HandshakeMismatch::Version));
         }
-        assert_eq!(subject.read_greeting(2, &[&greeting[..], &[0]].concat()), Err(HandshakeMismatch::Version));
+        assert_eq!(context.read_greeting(2, &[&greeting[..], &[0]].concat()), Err(HandshakeMismatch::Version));
     }
 
     #[test]
-    fn everybody_contributes_to_the_name() {
-        let subject = subject(RandomnessMode::System);
-        let name = subject.session(&[[1; 32], [2; 32], [3; 32]]);
-        for place in 0..3 {
+    fn every_nonce_changes_the_session_name() {
+        let context = context(RandomnessMode::System);
+        let name = context.session(&[[1; 32], [2; 32], [3; 32]]);
+        for server in 0..3 {
             let mut nonces = [[1; 32], [2; 32], [3; 32]];
-            nonces[place][31] ^= 1;
-            assert_ne!(subject.session(&nonces), name);
+            nonces[server][31] ^= 1;
+            assert_ne!(context.session(&nonces), name);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The user's side of a sealed search: one message to each of three servers, one short answer from
-//! each, and nothing after that.
+//! Client state machine of a sealed search: one message to each of three servers, one short answer
+//! from each.
 //!
-//! It is led like any other [search](ifonly_core::search): `next` gives the messages once,
-//! `receive` takes the responses, `finish` says what was found. What is sent depends on public
-//! numbers only, and there is no second request whose time or presence could tell anything.
+//! It has the interface of every [search](ifonly_core::search): `next` returns the messages once,
+//! `receive` takes the responses, `finish` returns the result. The lengths of the messages depend
+//! on public parameters only. There is no second request, so neither its time nor its presence can
+//! leak anything.
 
 use crate::client::{combine, share};
 use crate::params::SealedParams;
@@ -29,13 +30,13 @@ pub struct SealedSearch {
 
 impl std::fmt::Debug for SealedSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Search({}, ..)", SCHEME.name)
+        write!(f, "SealedSearch({}, ..)", SCHEME.name)
     }
 }
 
 impl SealedSearch {
-    /// A search for the `top` nearest rows. Nothing is sent if the secret does not fit the
-    /// database.
+    /// A search for the `top` nearest rows. Fails before any message exists if the secret query
+    /// does not match the schema of the database.
     pub fn new(
         sealed: Arc<SealedScheme>,
         secret: SecretQuery,
@@ -46,7 +47,7 @@ impl SealedSearch {
         Ok(SealedSearch { sealed, header_context, table, top, sent: false, responses: Default::default() })
     }
 
-    /// The messages, the first time; `None` from then on.
+    /// The messages on the first call; `None` afterwards.
     pub fn next(&mut self, random: &mut impl RandomSource) -> Option<StepMessages> {
         if std::mem::replace(&mut self.sent, true) {
             return None;
@@ -61,7 +62,7 @@ impl SealedSearch {
         })
     }
 
-    /// Takes whole responses, one entry per message and in their order; `None` is silence.
+    /// Takes complete responses in the order of the messages; `None` for a silent server.
     pub fn receive(&mut self, responses: Vec<Option<Vec<u8>>>) {
         for (server, response) in (1..).zip(responses) {
             self.forget(server);
@@ -69,58 +70,58 @@ impl SealedSearch {
         }
     }
 
-    /// Takes the next bytes of a server's response, counted from 1.
+    /// Takes the next bytes of the response of server `server`, counted from 1.
     pub fn receive_part(&mut self, server: usize, bytes: &[u8]) {
         let most = self.response_length() + 1;
-        if let Some(response) = server.checked_sub(1).and_then(|place| self.responses.get_mut(place)) {
-            // One byte too many is enough to know that it is none.
+        if let Some(response) = server.checked_sub(1).and_then(|index| self.responses.get_mut(index)) {
+            // One excess byte is enough to detect a response that is too long.
             let room = most.saturating_sub(response.len()).min(bytes.len());
             response.extend_from_slice(&bytes[..room]);
         }
     }
 
-    /// Takes back what came from a server.
+    /// Discards the bytes received from a server.
     pub fn forget(&mut self, server: usize) {
-        if let Some(response) = server.checked_sub(1).and_then(|place| self.responses.get_mut(place)) {
+        if let Some(response) = server.checked_sub(1).and_then(|index| self.responses.get_mut(index)) {
             response.clear();
         }
     }
 
-    /// What was found, or what went wrong.
+    /// The result, or the reason why there is none.
     pub fn finish(self) -> Result<SearchResult, SearchError> {
         if !self.sent {
             return Err(SearchError::Unfinished);
         }
-        let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+        let servers_with = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
             (1..)
                 .zip(&self.responses)
                 .filter(|(_, response)| wanted(response.len()))
                 .map(|(server, _)| server)
                 .collect()
         };
-        let (silent, length) = (of(&|length| length == 0), self.response_length());
+        let (silent, length) = (servers_with(&|length| length == 0), self.response_length());
         if !silent.is_empty() {
             return Err(SearchError::Missing { servers: silent });
         }
-        let malformed = of(&|have| have != length);
+        let malformed = servers_with(&|have| have != length);
         if !malformed.is_empty() {
             return Err(SearchError::Malformed { servers: malformed });
         }
         let parts: [(&[u8], &[u8]); SERVERS] =
-            std::array::from_fn(|place| self.responses[place].split_at(CHECK_LENGTH));
-        if let Some(second) = (1..SERVERS).find(|&place| parts[place].0 != parts[0].0) {
+            std::array::from_fn(|index| self.responses[index].split_at(CHECK_LENGTH));
+        if let Some(second) = (1..SERVERS).find(|&index| parts[index].0 != parts[0].0) {
             return Err(SearchError::KeyCheck { first: 1, second: second + 1 });
         }
-        let unfitting = |error| match error {
-            crate::SealedError::Answers(reason) => SearchError::Unfitting(reason),
-            _ => SearchError::Unfitting("this search is not for this machine"),
+        let inconsistent = |error| match error {
+            crate::SealedError::Answers(reason) => SearchError::Inconsistent(reason),
+            _ => SearchError::Inconsistent("the parameters of the search are out of range"),
         };
-        let shape = params_for(&self.sealed, self.top, self.header_context.record_length).map_err(unfitting)?;
-        let ranks = combine(&shape, parts.map(|(_, answer)| answer)).map_err(unfitting)?;
+        let params = params_for(&self.sealed, self.top, self.header_context.record_length).map_err(inconsistent)?;
+        let ranks = combine(&params, parts.map(|(_, answer)| answer)).map_err(inconsistent)?;
         let mut found = vec![];
         for near in ranks.into_iter().flatten() {
             let record = self.header_context.open_record(&near.record)?;
-            found.push(NearestRow { position: None, price: DecodedCost::Exactly(near.cost), record });
+            found.push(NearestRow { position: None, cost: DecodedCost::Exactly(near.cost), record });
         }
         Ok(SearchResult { found, matching_rows: None, lying_servers: vec![] })
     }
@@ -130,8 +131,8 @@ impl SealedSearch {
     }
 }
 
-/// The machine's numbers for a search under a manifest.
+/// Parameters of a sealed search for this scheme, number of rows to find and record length.
 pub fn params_for(sealed: &SealedScheme, top: usize, record_length: usize) -> Result<SealedParams, crate::SealedError> {
-    let shape = SealedParams::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
-    shape.top(top)?.record_bytes(SealedScheme::encoded_record_length(record_length))
+    let params = SealedParams::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
+    params.top(top)?.record_bytes(SealedScheme::encoded_record_length(record_length))
 }

@@ -1,4 +1,5 @@
-//! What a search costs is what was promised, and what is sent is what the cost says.
+//! The cost of a search stays within its documented limits, and servers send exactly that many
+//! bytes.
 
 mod common;
 
@@ -12,8 +13,8 @@ fn cost(rows: usize, bits: usize) -> CircuitCost {
 }
 
 #[test]
-fn a_search_stays_within_its_budget_however_many_rows_there_are() {
-    // 44 bits: eleven features with the usual limit of costs.
+fn bytes_and_memory_per_row_stay_within_their_limits() {
+    // 44 bits: eleven features with the default cost limit.
     for bits in [30, 44] {
         for rows in [10_000, 100_000, 1_000_000, 10_000_000] {
             let cost = cost(rows, bits);
@@ -26,7 +27,7 @@ fn a_search_stays_within_its_budget_however_many_rows_there_are() {
                 per_row(cost.bytes_keyed),
                 per_row(cost.memory),
             );
-            // The last levels, inside one word, cost the same however few rows there are.
+            // The last levels, within one word, have a fixed cost.
             let (fixed, fixed_keyed) = (25_000, 12_500);
             assert!(cost.bytes <= 60 * rows as u64 + fixed && cost.bytes_keyed <= 30 * rows as u64 + fixed_keyed);
             assert!(rows < 100_000 || per_row(cost.bytes) <= 60.0 && per_row(cost.bytes_keyed) <= 30.0);
@@ -37,29 +38,29 @@ fn a_search_stays_within_its_budget_however_many_rows_there_are() {
 
 #[test]
 fn twice_the_rows_take_one_more_level_of_rounds() {
-    // Three bits by ripple, four joins, a choice; and one bit more to expand.
+    // Three rounds of ripple, four joins and a choice; and one more index bit to expand.
     for rows in [1 << 16, 1 << 18, 1 << 20] {
         assert_eq!(cost(2 * rows, 44).rounds - cost(rows, 44).rounds, 3 + 4 + 1 + 1);
     }
 }
 
 #[test]
-fn servers_send_exactly_what_the_cost_says_whatever_the_values() {
+fn servers_send_exactly_as_many_bytes_as_the_cost_states_for_all_values() {
     for source in [Source::Drawn, Source::Keyed] {
-        let shape = SealedParams::new(5000, 7, 5).unwrap().top(2).unwrap().record_bytes(21).unwrap();
-        let circuit = Arc::new(Circuit::new(&shape));
+        let params = SealedParams::new(5000, 7, 5).unwrap().top(2).unwrap().record_bytes(21).unwrap();
+        let circuit = Arc::new(Circuit::new(&params));
         let cost = circuit.cost();
         let mut lengths = vec![];
         for seed in 0..2 {
             let mut random = SeededRandom::new(seed);
             let values: Vec<u64> = (0..5000).map(|_| random.below(if seed == 0 { 128 } else { 2 })).collect();
-            let mut seen = vec![];
-            search(&circuit, &values, source, &mut random, &mut |letter| {
-                seen.push((letter.from, letter.to, letter.frame[..8].to_vec(), letter.frame.len()));
+            let mut frames = vec![];
+            search(&circuit, &values, source, &mut random, &mut |frame| {
+                frames.push((frame.from, frame.to, frame.bytes[..8].to_vec(), frame.bytes.len()));
             });
-            lengths.push(seen);
+            lengths.push(frames);
         }
-        assert_eq!(lengths[0], lengths[1], "frames, their order and their lengths are public");
+        assert_eq!(lengths[0], lengths[1], "number, order and lengths of frames do not depend on the values");
         for server in 1..=3 {
             let sent: usize = lengths[0].iter().filter(|sent| sent.0 == server).map(|sent| sent.3).sum();
             assert_eq!(sent as u64, if source == Source::Drawn { cost.bytes } else { cost.bytes_keyed });

@@ -1,5 +1,5 @@
-//! A search finds what brute force finds: the nearest rows that qualify, the lower one where costs
-//! are equal, or nobody.
+//! A search returns the result of brute force: the nearest matching rows, the lower row first if
+//! costs are equal, or no row.
 
 mod common;
 
@@ -8,14 +8,14 @@ use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_sealed::{Circuit, SealedParams};
 use std::sync::Arc;
 
-/// What the values of an instance are like.
+/// Distribution of the values of a test case.
 #[derive(Clone, Copy, Debug)]
 enum Values {
     Uniform,
     FewCosts,
-    NobodyQualifies,
-    EverybodyTies,
-    OnlyTheLastQualifies,
+    NoRowMatches,
+    AllRowsTie,
+    OnlyTheLastMatches,
     Largest,
 }
 
@@ -23,9 +23,9 @@ impl Values {
     const ALL: [Values; 6] = [
         Values::Uniform,
         Values::FewCosts,
-        Values::NobodyQualifies,
-        Values::EverybodyTies,
-        Values::OnlyTheLastQualifies,
+        Values::NoRowMatches,
+        Values::AllRowsTie,
+        Values::OnlyTheLastMatches,
         Values::Largest,
     ];
 
@@ -38,9 +38,9 @@ impl Values {
             .map(|row| match self {
                 Values::Uniform => random.below(1 << bits),
                 Values::FewCosts => random.below(gate.min(3)) + gate * random.below(2),
-                Values::NobodyQualifies => random.below(gate) + gate * (1 + random.below(gates - 1)),
-                Values::EverybodyTies => tie,
-                Values::OnlyTheLastQualifies => random.below(gate) + gate * u64::from(row != last),
+                Values::NoRowMatches => random.below(gate) + gate * (1 + random.below(gates - 1)),
+                Values::AllRowsTie => tie,
+                Values::OnlyTheLastMatches => random.below(gate) + gate * u64::from(row != last),
                 Values::Largest => (1 << bits) - 1,
             })
             .collect()
@@ -48,15 +48,15 @@ impl Values {
 }
 
 fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, seed: u64, source: Source) {
-    let shape = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
-    let shape = shape.record_bytes(seed as usize % 13).unwrap();
-    let circuit = Arc::new(Circuit::new(&shape));
+    let params = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
+    let params = params.record_bytes(seed as usize % 13).unwrap();
+    let circuit = Arc::new(Circuit::new(&params));
     let mut random = SeededRandom::new(seed);
     for kind in Values::ALL {
         let values = kind.draw(rows, bits, cost_bits, &mut random);
         let found = search(&circuit, &values, source, &mut random, &mut |_| {});
-        let wanted = brute_force(&shape, cost_bits, &values);
-        assert!(found == wanted, "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {kind:?}, seed {seed}");
+        let expected = brute_force(&params, cost_bits, &values);
+        assert!(found == expected, "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {kind:?}, seed {seed}");
     }
 }
 
@@ -73,15 +73,15 @@ fn random_searches_find_what_brute_force_finds() {
 }
 
 #[test]
-fn every_small_and_every_awkward_number_of_rows_works() {
-    let awkward = (6..=13).flat_map(|j| [(1 << j) - 1, 1 << j, (1 << j) + 1]);
-    for rows in (1..=20).chain(awkward).chain([1000, 4033, 4095 * 3]) {
+fn small_row_counts_and_those_around_powers_of_two_work() {
+    let around_powers = (6..=13).flat_map(|j| [(1 << j) - 1, 1 << j, (1 << j) + 1]);
+    for rows in (1..=20).chain(around_powers).chain([1000, 4033, 4095 * 3]) {
         check(rows, 6, 4, 1, rows as u64, Source::Drawn);
     }
 }
 
 #[test]
-fn the_nearest_rows_come_one_after_another() {
+fn several_ranks_are_the_nearest_rows_in_order() {
     let mut random = SeededRandom::new(14);
     for seed in 0..60 {
         let rows = 1 + random.below(if seed % 2 == 0 { 8 } else { 300 }) as usize;
@@ -107,13 +107,13 @@ fn messages_of_several_frames_work() {
 }
 
 #[test]
-fn shapes_that_cannot_be_run_are_refused() {
+fn parameters_out_of_range_are_refused() {
     assert!(SealedParams::new(0, 8, 4).is_err());
     assert!(SealedParams::new(1 << 33, 8, 4).is_err());
     assert!(SealedParams::new(5, 0, 0).is_err());
     assert!(SealedParams::new(5, 64, 4).is_err());
-    assert!(SealedParams::new(5, 8, 8).is_err(), "at least one bit says whether a row qualifies");
-    let shape = SealedParams::new(5, 8, 4).unwrap();
-    assert!(shape.top(0).is_err() && shape.top(65).is_err());
-    assert!(shape.record_bytes(1 << 21).is_err());
+    assert!(SealedParams::new(5, 8, 8).is_err(), "at least one bit must count violated gates");
+    let params = SealedParams::new(5, 8, 4).unwrap();
+    assert!(params.top(0).is_err() && params.top(65).is_err());
+    assert!(params.record_bytes(1 << 21).is_err());
 }

@@ -1,5 +1,5 @@
-//! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together
-//! is no result.
+//! Client state machine: the messages to any two servers are uniform for every query, and
+//! inconsistent responses are refused.
 
 use ifonly_algebra::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use ifonly_core::aont::MAX_RECORD;
@@ -13,11 +13,10 @@ use ifonly_sealed::SealedSearch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Numbers are played, one after another; the blindings of commitments, which hide perfectly, come
-/// from a seed.
-struct AllNumbers<'a>(&'a mut ExhaustiveRandom, SeededRandom);
+/// Enumerates all shares. The blindings of commitments, which hide perfectly, come from a seed.
+struct EnumeratedShares<'a>(&'a mut ExhaustiveRandom, SeededRandom);
 
-impl RandomSource for AllNumbers<'_> {
+impl RandomSource for EnumeratedShares<'_> {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.1.fill(bytes);
     }
@@ -27,7 +26,7 @@ impl RandomSource for AllNumbers<'_> {
     }
 }
 
-/// How often two servers were sent these payloads.
+/// Counts of the payloads to two servers.
 type View = BTreeMap<(Vec<u8>, Vec<u8>), u32>;
 
 fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Arc<SealedScheme> {
@@ -41,14 +40,14 @@ fn header_context() -> HeaderContext {
 fn messages(sealed: &Arc<SealedScheme>, secret: &SecretQuery, random: &mut impl RandomSource) -> Vec<Message> {
     let mut search = SealedSearch::new(sealed.clone(), secret.clone(), header_context(), 1).unwrap();
     let outgoing = search.next(random).unwrap();
-    assert!(search.next(random).is_none(), "there is one message to each server");
+    assert!(search.next(random).is_none(), "there is one step with one message to each server");
     assert_eq!(outgoing.response_length, 16 + 8 + 4 + 24);
     outgoing.messages.iter().map(|message| Message::decode(message).unwrap()).collect()
 }
 
 #[test]
-fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
-    // One feature of two levels, costs of 0 or 1: two numbers of two bits.
+fn any_two_servers_receive_every_pair_of_shares_equally_often_for_every_query() {
+    // One feature of two levels, costs of 0 or 1: a table of two entries of two bits.
     let sealed = sealed(vec![1], 1);
     assert_eq!((sealed.bits(), sealed.cost_bits()), (2, 1));
     let mut views: Vec<View> = vec![];
@@ -56,18 +55,18 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
         for immutable in [false, true] {
             let secret = SecretQuery::new(vec![x]).immutable(vec![immutable]);
             for (first, second) in [(0, 1), (1, 2), (2, 0)] {
-                let (mut all, mut seen) = (ExhaustiveRandom::default(), BTreeMap::new());
+                let (mut all, mut counts) = (ExhaustiveRandom::default(), BTreeMap::new());
                 while all.next_run() {
-                    let sent = messages(&sealed, &secret, &mut AllNumbers(&mut all, SeededRandom::new(1)));
+                    let sent = messages(&sealed, &secret, &mut EnumeratedShares(&mut all, SeededRandom::new(1)));
                     let public: Vec<_> =
                         sent.iter().map(|message| (message.header.clone(), message.payload.len())).collect();
                     assert!(public.iter().all(|one| *one == public[0]));
-                    *seen.entry((sent[first].payload.clone(), sent[second].payload.clone())).or_insert(0) += 1;
+                    *counts.entry((sent[first].payload.clone(), sent[second].payload.clone())).or_insert(0) += 1;
                 }
-                // Two numbers of two bits at each of two servers.
-                assert_eq!(seen.len(), 1 << 8);
-                assert!(seen.values().all(|&times| times == 1));
-                views.push(seen);
+                // Two entries of two bits at each of two servers.
+                assert_eq!(counts.len(), 1 << 8);
+                assert!(counts.values().all(|&times| times == 1));
+                views.push(counts);
             }
         }
     }
@@ -75,19 +74,19 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
 }
 
 #[test]
-fn a_search_ends_with_records_as_long_as_a_manifest_allows() {
+fn a_search_works_with_the_longest_records_that_a_manifest_allows() {
     let (sealed, header_context) =
         (sealed(vec![3, 2], 50), HeaderContext { record_length: MAX_RECORD, ..header_context() });
     let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), header_context, 1).unwrap();
     let length = search.next(&mut SeededRandom::new(3)).unwrap().response_length;
     assert_eq!(ifonly_sealed::params_for(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
     search.receive(vec![Some(vec![0; length]); 3]);
-    assert_eq!(search.finish().map(|outcome| outcome.found.len()), Ok(0), "nobody qualifies");
+    assert_eq!(search.finish().map(|outcome| outcome.found.len()), Ok(0), "no row matches");
     assert!(ifonly_sealed::params_for(&sealed, 1, MAX_RECORD + 1).is_err());
 }
 
 #[test]
-fn responses_that_do_not_fit_together_are_named() {
+fn missing_malformed_and_inconsistent_responses_are_refused() {
     let sealed = sealed(vec![3, 2], 50);
     let mut random = SeededRandom::new(3);
     let finish = |responses: Vec<Option<Vec<u8>>>, random: &mut SeededRandom| {
@@ -97,26 +96,26 @@ fn responses_that_do_not_fit_together_are_named() {
         search.finish().map(|outcome| outcome.found.len())
     };
     let empty = vec![0; 52];
-    let whole = || vec![Some(empty.clone()), Some(empty.clone()), Some(empty.clone())];
-    assert_eq!(finish(whole(), &mut random), Ok(0), "nobody qualifies");
-    let mut responses = whole();
+    let complete = || vec![Some(empty.clone()), Some(empty.clone()), Some(empty.clone())];
+    assert_eq!(finish(complete(), &mut random), Ok(0), "no row matches");
+    let mut responses = complete();
     responses[1] = None;
     assert_eq!(finish(responses, &mut random), Err(SearchError::Missing { servers: vec![2] }));
     for length in [1, 51, 53] {
-        let mut responses = whole();
+        let mut responses = complete();
         responses[2] = Some(vec![0; length]);
         assert_eq!(finish(responses, &mut random), Err(SearchError::Malformed { servers: vec![3] }));
     }
-    let mut responses = whole();
+    let mut responses = complete();
     responses[2].as_mut().unwrap()[3] = 1;
     assert_eq!(finish(responses, &mut random), Err(SearchError::KeyCheck { first: 1, second: 3 }));
-    // A record without "somebody qualifies", and a record that is none.
-    for (place, fault) in
-        [(30, SearchError::Unfitting("nobody qualifies, yet there is a record")), (16, SearchError::NotARecord)]
+    // A record without the match bit, and an invalid record.
+    for (position, error) in
+        [(30, SearchError::Inconsistent("no row matches, but a record is not zero")), (16, SearchError::NotARecord)]
     {
-        let mut responses = whole();
-        responses[0].as_mut().unwrap()[place] = 1;
-        assert_eq!(finish(responses, &mut random), Err(fault));
+        let mut responses = complete();
+        responses[0].as_mut().unwrap()[position] = 1;
+        assert_eq!(finish(responses, &mut random), Err(error));
     }
     let unsent = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), header_context(), 1).unwrap();
     assert_eq!(unsent.finish().map(|_| ()), Err(SearchError::Unfinished));

@@ -1,7 +1,9 @@
-//! For other implementations: `vectors/sealed-machine.json`, whole sessions of the machine, frame
-//! by frame, and `vectors/sealed-search.json`, one whole search, from the user's wish to its
-//! result. These tests run them anew and compare; `IFONLY_BLESS=1 cargo test -p ifonly-sealed
-//! --test vectors` writes them. `vectors/check_sealed.py` recomputes them without this crate.
+//! Test vectors for other implementations.
+//!
+//! `vectors/sealed-machine.json` holds complete sessions of three parties, frame by frame.
+//! `vectors/sealed-search.json` holds one complete search, from the cost tables to the result.
+//! These tests recompute and compare them; `IFONLY_BLESS=1 cargo test -p ifonly-sealed --test
+//! vectors` writes them. `vectors/check_sealed.py` recomputes them without this crate.
 
 mod common;
 
@@ -27,50 +29,50 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Seeded, and remembers what it gave.
+/// Seeded random values; records every draw.
 struct Recorder {
     source: SeededRandom,
-    given: Vec<Vec<u8>>,
+    draws: Vec<Vec<u8>>,
 }
 
 impl RandomSource for Recorder {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.source.fill(bytes);
-        self.given.push(bytes.to_vec());
+        self.draws.push(bytes.to_vec());
     }
 }
 
-/// What goes over the six lines until the session is over.
+/// The frames in the six directions until the session ends.
 fn run(parties: &mut [Party; 3], random: &mut dyn RandomSource) -> Vec<Value> {
     let mut frames = [(); 6].map(|()| vec![]);
-    let results = simulate::run(parties, random, |letter| {
-        frames[2 * letter.from - 2 + usize::from(letter.to == Peer::Previous)].push(hex(&letter.frame));
-        vec![letter]
+    let results = simulate::run(parties, random, |frame| {
+        frames[2 * frame.from - 2 + usize::from(frame.to == Peer::Previous)].push(hex(&frame.bytes));
+        vec![frame]
     });
     assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
     frames.chunks(2).map(|pair| json!({ "to_next": pair[0], "to_previous": pair[1] })).collect()
 }
 
-/// Masks and r of the three servers: in this order three parties in one thread draw. Of masks only
-/// the lanes in use count.
-fn drawn(given: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
+/// Input masks and r of the three servers, in the order in which three parties in one thread draw
+/// them. Masks are cut to the lanes in use.
+fn drawn(draws: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
     let lanes = rows.div_ceil(rows.div_ceil(64)) as u32;
-    for masks in given.iter_mut().take(3) {
+    for masks in draws.iter_mut().take(3) {
         for word in masks.as_chunks_mut().0 {
             *word = (u64::from_le_bytes(*word) & (u64::MAX >> (64 - lanes))).to_le_bytes();
         }
     }
-    let given: Vec<String> = given.iter().map(|bytes| hex(bytes)).collect();
-    [given[..3].to_vec(), given[3..].to_vec()]
+    let draws: Vec<String> = draws.iter().map(|bytes| hex(bytes)).collect();
+    [draws[..3].to_vec(), draws[3..].to_vec()]
 }
 
-fn session(shape: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
-    let circuit = Arc::new(Circuit::new(&shape));
+fn session(params: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
+    let circuit = Arc::new(Circuit::new(&params));
     let mut random = SeededRandom::new(seed);
-    let shares = share(shape.bits(), values, &mut random);
+    let shares = share(params.bits(), values, &mut random);
     let mut id = [0; 32];
     random.fill(&mut id);
-    let mut recorder = Recorder { source: random, given: vec![] };
+    let mut recorder = Recorder { source: random, draws: vec![] };
     let mut parties = [1, 2, 3].map(|n| {
         let randomness = match keyed {
             false => PartyRandomness::Drawn,
@@ -81,19 +83,19 @@ fn session(shape: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, s
     let frames = run(&mut parties, &mut recorder);
     let selections: Vec<Vec<String>> = parties
         .iter()
-        .map(|party| (0..shape.ranks()).map(|rank| hex(&party.selection(rank).unwrap())).collect())
+        .map(|party| (0..params.ranks()).map(|rank| hex(&party.selection(rank).unwrap())).collect())
         .collect();
     let answers = answers(&circuit, parties);
-    let found = combine(&shape, [&answers[0], &answers[1], &answers[2]]).unwrap();
+    let found = combine(&params, [&answers[0], &answers[1], &answers[2]]).unwrap();
     let pair_keys = [1, 2, 3].map(|n| hex(&[n; 32]));
     let randomness = match keyed {
         false => {
-            let [masks, ahead] = drawn(&mut recorder.given, shape.rows());
-            json!({ "masks": masks, "ahead": ahead })
+            let [masks, words] = drawn(&mut recorder.draws, params.rows());
+            json!({ "masks": masks, "ahead": words })
         }
         true => json!({ "pair_keys": pair_keys, "epoch": 1, "session": hex(&id) }),
     };
-    let records: String = (0..shape.rows()).map(|row| hex(&record(&shape, row))).collect();
+    let records: String = (0..params.rows()).map(|row| hex(&record(&params, row))).collect();
     let shares = shares.map(|share| share.iter().map(|value| hex(&value.to_le_bytes())).collect::<String>());
     let found: Vec<Value> = found
         .iter()
@@ -101,23 +103,23 @@ fn session(shape: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, s
         .collect();
     let answers: Vec<String> = answers.iter().map(|answer| hex(answer)).collect();
     json!({
-        "rows": shape.rows(), "bits": shape.bits(), "cost_bits": cost_bits, "top": shape.ranks(),
-        "record_bytes": record(&shape, 0).len(),
+        "rows": params.rows(), "bits": params.bits(), "cost_bits": cost_bits, "top": params.ranks(),
+        "record_bytes": record(&params, 0).len(),
         "shares": shares, "records": records, "randomness": randomness,
         "frames": frames, "selections": selections, "answers": answers, "found": found,
     })
 }
 
 #[test]
-fn sessions_are_as_written_down() {
+fn sessions_equal_their_test_vectors() {
     let mut random = SeededRandom::new(21);
     let mut cases = vec![];
     for (rows, bits, cost_bits, top, keyed) in
         [(1, 1, 0, 1, false), (5, 4, 2, 1, false), (67, 5, 3, 1, false), (3, 3, 2, 2, false), (66, 8, 6, 1, true)]
     {
-        let shape = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
+        let params = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
         let values: Vec<u64> = (0..rows).map(|_| random.below(1 << bits)).collect();
-        cases.push(session(shape, cost_bits, &values, keyed, 30 + cases.len() as u64));
+        cases.push(session(params, cost_bits, &values, keyed, 30 + cases.len() as u64));
     }
     compare("sealed-machine.json", &json!({ "scheme": "sealed-machine", "cases": cases }));
 }
@@ -128,8 +130,8 @@ fn compare(name: &str, value: &Value) {
         std::fs::write(&path, serde_json::to_string_pretty(value).unwrap() + "\n").unwrap();
         return;
     }
-    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert!(kept == *value, "{name} differs; if it was meant to change, bless it");
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert!(stored == *value, "{name} differs; run with IFONLY_BLESS=1 if the change is intended");
 }
 
 fn exactly(price: &DecodedCost) -> u64 {
@@ -139,10 +141,10 @@ fn exactly(price: &DecodedCost) -> u64 {
     }
 }
 
-/// Five rows, two features, two ranks: the nearest row by this wish is not permitted, two of the
-/// others tie.
+/// Five rows, two features, two ranks. The row of lowest cost violates a gate; three of the others
+/// have equal costs.
 #[test]
-fn a_whole_search_is_as_written_down() {
+fn a_complete_search_equals_its_test_vector() {
     let (ranges, rows) = (vec![3, 2], [[1, 2], [3, 0], [1, 0], [2, 1], [2, 1]]);
     let costs = vec![vec![4, 0, 1, 9], vec![3, 2, 0]];
     let gates = vec![vec![false, false, false, false], vec![false, false, true]];
@@ -163,45 +165,55 @@ fn a_whole_search_is_as_written_down() {
         ServerProtocol::new(server, digest, None::<SchemeInstance>, vec![key.clone()], 4)
             .with_sealed(Some(sealed.clone()))
     };
-    let asks: Vec<SealedRequest> = (1..)
+    let requests: Vec<SealedRequest> = (1..)
         .zip(&messages)
         .map(|(server, message)| match protocol(server).open(message).unwrap() {
-            CheckedRequest::Sealed(ask) => ask,
-            _ => panic!("a sealed message is a sealed request"),
+            CheckedRequest::Sealed(request) => request,
+            _ => panic!("expected a sealed request"),
         })
         .collect();
-    let subject = |ask: &SealedRequest| {
-        let key_check = ask.keys.check_value();
-        SessionContext { digest, epoch, tau: ask.tau, top: top as u8, key_check, source: RandomnessMode::System }
+    let context = |request: &SealedRequest| {
+        let key_check = request.keys.check_value();
+        SessionContext {
+            digest,
+            epoch,
+            tau: request.tau,
+            top: top as u8,
+            key_check,
+            randomness: RandomnessMode::System,
+        }
     };
     let mut nonces = [[0; 32]; 3];
     nonces.iter_mut().for_each(|nonce| random.fill(nonce));
-    let greetings: Vec<String> =
-        (1..).zip(&asks).zip(&nonces).map(|((n, ask), nonce)| hex(&subject(ask).greeting(n, nonce))).collect();
-    let session = subject(&asks[0]).session(&nonces);
+    let greetings: Vec<String> = (1..)
+        .zip(&requests)
+        .zip(&nonces)
+        .map(|((n, request), nonce)| hex(&context(request).greeting(n, nonce)))
+        .collect();
+    let session = context(&requests[0]).session(&nonces);
 
     let circuit = Arc::new(Circuit::new(&ifonly_sealed::params_for(&sealed, top, 4).unwrap()));
-    let mut recorder = Recorder { source: random, given: vec![] };
+    let mut recorder = Recorder { source: random, draws: vec![] };
     let mut parties = [1, 2, 3].map(|n| {
-        let share = &asks[n - 1].share;
-        // The second feature's entries stand behind the four of the first.
+        let share = &requests[n - 1].share;
+        // The entries of the second feature follow the four entries of the first.
         let value = |row: usize| share[rows[row][0]].wrapping_add(share[4 + rows[row][1]]);
         Party::new(&circuit, n, PartyRandomness::Drawn, value, &mut recorder).unwrap()
     });
     let frames = run(&mut parties, &mut recorder);
-    let kept = protocol(1).encode_records(&key, records.iter().map(Vec::as_slice));
+    let encoded = protocol(1).encode_records(&key, records.iter().map(Vec::as_slice));
     let responses = parties.map(|party| {
         let sum = |rank: usize| {
             let chosen = party.selection(rank).unwrap();
-            let mut sum = vec![0; kept[0].len()];
-            for (row, record) in kept.iter().enumerate().filter(|(row, _)| chosen[0] >> row & 1 == 1) {
+            let mut sum = vec![0; encoded[0].len()];
+            for (row, record) in encoded.iter().enumerate().filter(|(row, _)| chosen[0] >> row & 1 == 1) {
                 assert!(row < rows.len());
                 sum.iter_mut().zip(record).for_each(|(sum, byte)| *sum ^= byte);
             }
             sum
         };
         let sums: Vec<Vec<u8>> = (0..top).map(sum).collect();
-        [&asks[0].keys.check_value()[..], &party.answer(&sums).unwrap()].concat()
+        [&requests[0].keys.check_value()[..], &party.answer(&sums).unwrap()].concat()
     });
     search.receive(responses.iter().cloned().map(Some).collect());
     let found: Vec<Value> = search
@@ -209,18 +221,17 @@ fn a_whole_search_is_as_written_down() {
         .unwrap()
         .found
         .iter()
-        .map(|found| json!({ "cost": exactly(&found.price), "record": hex(&found.record) }))
+        .map(|found| json!({ "cost": exactly(&found.cost), "record": hex(&found.record) }))
         .collect();
-    // Row 0 costs nothing and is not permitted; rows 2, 3 and 4 cost 3, and the lower ones are
-    // found.
+    // Row 0 costs 0 but violates a gate. Rows 2, 3 and 4 cost 3; the search finds the lower two.
     assert_eq!(found[1], json!({ "cost": 3, "record": hex(&records[3]) }));
-    let hexes = |all: &[Vec<u8>]| all.iter().map(|one| hex(one)).collect::<Vec<_>>();
-    let [masks, ahead] = drawn(&mut recorder.given, rows.len());
+    let hexes = |all: &[Vec<u8>]| all.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>();
+    let [masks, words] = drawn(&mut recorder.draws, rows.len());
     let value = json!({
         "scheme": "sealed-search", "ranges": ranges, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
         "digest": hex(&digest), "epoch": epoch, "root_key": hex(&root), "records": hexes(&records),
-        "messages": messages.iter().map(|message| hex(message)).collect::<Vec<_>>(), "tau": hex(&asks[0].tau),
-        "greetings": greetings, "session": hex(&session), "masks": masks, "ahead": ahead, "frames": frames,
+        "messages": messages.iter().map(|message| hex(message)).collect::<Vec<_>>(), "tau": hex(&requests[0].tau),
+        "greetings": greetings, "session": hex(&session), "masks": masks, "ahead": words, "frames": frames,
         "responses": hexes(&responses), "found": found,
     });
     compare("sealed-search.json", &value);

@@ -1,5 +1,8 @@
-//! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml`
-//! shows them all.
+//! The configuration file of a server, in TOML. Unknown keys are errors, and every limit has a
+//! default. `docs/server.toml` shows every key, and a test compares it with this module.
+//!
+//! [`Config::load`] reads the file; [`Config::check`] checks values that depend on each other.
+//! Neither opens the files that the configuration names.
 
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerConfig;
@@ -10,52 +13,52 @@ use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// A server's configuration. Relative paths are relative to the file they stand in.
+/// The configuration of a server. Relative paths are relative to the directory of the file.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The bundle to serve.
     pub bundle: Option<PathBuf>,
-    /// Which server this is, counted from 1.
+    /// Index of this server, counted from 1.
     pub index: Option<u8>,
-    /// Root keys, one per epoch.
+    /// Root key files, one per key epoch.
     pub keys: Vec<PathBuf>,
-    /// Where clients connect; port 0 takes a free one.
-    #[serde(deserialize_with = "some_address")]
+    /// Address for clients; port 0 selects a free port.
+    #[serde(deserialize_with = "deserialize_address")]
     pub listen: Option<SocketAddr>,
-    /// Where operators connect; none without.
-    #[serde(deserialize_with = "some_address")]
+    /// Address of the admin port; without it, there is no admin port.
+    #[serde(deserialize_with = "deserialize_address")]
     pub admin: Option<SocketAddr>,
     /// Whether the admin port may be on another address than loopback.
     pub public_admin: bool,
-    /// Whether plain HTTP is allowed beyond loopback, behind somebody else's TLS.
+    /// Whether plain HTTP is allowed on other addresses than loopback, behind a TLS terminator.
     pub plain_http: bool,
-    /// The certificate.
+    /// Certificate and private key for clients and peers.
     pub tls: Option<TlsConfig>,
     /// The two other servers of sealed searches.
     pub peers: Option<PeersConfig>,
-    /// Who has the rows, if this is a front.
+    /// The shards that hold the rows, if this server process is a frontend.
     pub shards: Option<ShardsConfig>,
-    /// How much is too much.
+    /// Limits on load.
     pub limits: Limits,
-    /// Which pages may ask from a browser; none without.
+    /// Origins of web pages that may search; the default allows none.
     pub cors: Cors,
-    /// Where spent sessions are counted.
-    #[serde(deserialize_with = "ledger::some")]
+    /// The ledger that counts the searches of tokens.
+    #[serde(deserialize_with = "ledger::deserialize_some")]
     pub ledger: Option<LedgerConfig>,
-    /// Who may ask; everybody without.
+    /// Tokens that may search; without tokens, every client may.
     pub tokens: Vec<TokenEntry>,
 }
 
-/// An address to listen on, `host:port`. A name is looked up now; where it has addresses of both
-/// kinds, the IPv4 one is taken.
+/// Parses an address to listen on, `host:port`. A host name is resolved immediately; if it has both
+/// IPv4 and IPv6 addresses, the result is an IPv4 address.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     let host = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     let Some((host, _)) = host else {
-        return Err("write it as host:port, such as localhost:8443 or 0.0.0.0:8443".into());
+        return Err("use host:port, such as localhost:8443 or 0.0.0.0:8443".into());
     };
     let found = text.to_socket_addrs().map_err(|error| format!("{host:?} cannot be looked up: {error}"))?;
     let found: Vec<SocketAddr> = found.collect();
@@ -63,65 +66,66 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     first.copied().ok_or_else(|| format!("{host:?} has no address"))
 }
 
-/// An error usually shows the line that is wrong. A URL there may have a password in it, so such a
-/// line is only counted.
+/// Removes the quoted line from an error if the line contains a URL, because the URL may contain a
+/// password. The error then has only the line number.
 fn without_secrets(error: toml::de::Error, text: &str) -> toml::de::Error {
     if !error.to_string().contains("://") {
         return error;
     }
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    let reason = if error.message().contains("://") { "it cannot be read" } else { error.message() };
-    serde::de::Error::custom(format!("line {line}, which may hold a password and is not shown: {reason}"))
+    let reason = if error.message().contains("://") { "invalid value" } else { error.message() };
+    serde::de::Error::custom(format!("line {line} (not shown, it may contain a password): {reason}"))
 }
 
-fn some_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+fn deserialize_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = <String as serde::Deserialize>::deserialize(from)?;
     address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// Certificate and key, both PEM.
+/// Certificate chain and private key, both PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The chain, the server's own certificate first.
+    /// The certificate chain; the certificate of the server is first.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of that certificate.
     pub key: PathBuf,
 }
 
-/// How much is too much.
+/// Limits on load. `docs/server.toml` explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Requests at work at once.
+    /// Maximum concurrent requests.
     pub max_concurrent: usize,
-    /// Requests that wait for their turn; more are told to come again.
+    /// Maximum queued requests; further requests get 503 with Retry-After.
     pub queue: usize,
-    /// Open connections; beyond that, one that waits for its client gives way.
+    /// Maximum open connections. At the limit, the server closes the oldest idle connection of the
+    /// address with the most connections.
     pub connections: usize,
-    /// How much of `running` and `queue` one address may have, in percent.
+    /// Maximum share of `max_concurrent` and `queue` for one client address, in percent.
     pub address_percent: usize,
-    /// Memory for messages and answers on their way; beyond that, the one that has waited longest
-    /// gives way.
+    /// Memory for messages and responses in transfer. At the limit, the server evicts the oldest
+    /// transfer of the address with the most bytes.
     pub buffer_megabytes: u64,
-    /// How long a new connection may take to its first request, handshake included.
+    /// How long a new connection may take until its first request, TLS handshake included.
     pub request_seconds: u64,
-    /// How long a connection may be open between requests.
+    /// How long a connection may be idle between requests.
     pub idle_seconds: u64,
-    /// How long a message or an answer may stand still on its way.
+    /// How long an upload or a response may make no progress.
     pub stall_seconds: u64,
-    /// How long a request waits for its turn.
+    /// How long a request may queue.
     pub queue_seconds: u64,
-    /// How long a message may take to arrive.
+    /// How long the upload of a message may take.
     pub upload_seconds: u64,
-    /// How long an answer may take, computing and sending.
+    /// How long a response may take, computing and sending.
     pub answer_seconds: u64,
-    /// What an overloaded server tells clients to wait.
+    /// Value of the header Retry-After.
     pub retry_after_seconds: u64,
-    /// How long running answers have after a signal to stop.
+    /// How long running requests may take to finish after a stop signal.
     pub shutdown_seconds: u64,
-    /// How long the bundle before a reload is answered.
+    /// How long the server still answers for the previous bundle after a reload.
     pub grace_seconds: u64,
 }
 
@@ -147,15 +151,15 @@ impl Default for Limits {
     }
 }
 
-/// Which pages may ask from a browser.
+/// Cross-origin access for web pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// Origins such as `https://example.org`, or `*`.
+    /// Origins such as `https://example.org`, or `*` for all.
     pub origins: Vec<String>,
 }
 
-/// What is wrong with a configuration.
+/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -164,7 +168,7 @@ pub enum ConfigError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// Not TOML, an unknown key, or a value of the wrong kind.
@@ -172,50 +176,62 @@ pub enum ConfigError {
     Toml {
         /// Which file.
         path: PathBuf,
-        /// Where and what.
+        /// The line and the reason.
         error: Box<toml::de::Error>,
     },
-    /// Something that must be given is missing.
-    #[error("{what} is missing; give it in the configuration or as {flag}")]
-    Missing {
-        /// What.
-        what: &'static str,
-        /// On the command line.
-        flag: &'static str,
-    },
-    /// Servers know each other by their certificates.
-    #[error("peers need a certificate: give tls.certificate and tls.key (--cert, --cert-key)")]
+    /// A required key is missing.
+    #[error("the configuration key {0} is missing")]
+    Missing(&'static str),
+    /// Peers authenticate each other with certificates.
+    #[error("peers need a certificate; set tls.certificate and tls.key")]
     PeersWithoutTls,
-    /// Where the shards are, is not said.
+    /// The shards have no addresses, or the shard certificate is missing.
     #[error(
-        "shards need addresses or a file of addresses, and a certificate with its key: give shards.addresses or shards.file (--shards, --shards-file), shards.certificate and shards.key (--shards-cert, --shards-key)"
+        "shards need addresses and a certificate; set shards.addresses or shards.file, and shards.certificate and \
+         shards.key"
     )]
     Shards,
-    /// Something in the place of a shard's address.
-    #[error(
-        "shards.addresses (--shards): {0:?} is no address of a shard; write it as host:port, such as 10.0.0.4:7001"
-    )]
+    /// The address of a shard is invalid.
+    #[error("shards.addresses: not a valid shard address: {0:?}; use host:port, such as 10.0.0.4:7001")]
     ShardAddress(String),
-    /// A limit that lets nothing through, or a time that no clock reaches.
-    #[error("{place}{0} must be at least 1, and seconds at most a year (31536000)", place = if .0.contains('.') { "" } else { "limits." })]
+    /// A limit is zero or too large.
+    #[error("{0} must be at least 1, and a number of seconds at most 31536000 (one year)")]
     Limit(&'static str),
-    /// An origin that no browser sends.
-    #[error("cors.origins: {0:?} is not an origin")]
+    /// An entry of the origins is not an origin.
+    #[error("cors.origins: not a valid origin: {0:?}; use scheme://host, such as https://example.org, or *")]
     Origin(String),
-    /// Queries in the clear are encrypted by nobody.
+    /// Plain HTTP would expose queries to the network.
     #[error(
-        "without a certificate, {0} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on 127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
+        "without a certificate, {0} would serve plain HTTP to other machines; set tls.certificate and tls.key, listen \
+         on 127.0.0.1, or set plain_http (behind a TLS terminator)"
     )]
     PlainHttp(SocketAddr),
-    /// What operators see is not for everybody.
+    /// The admin port has no encryption and no authentication.
     #[error(
-        "the admin port on {0} would show metrics to other machines, unencrypted and without a token; put it on 127.0.0.1, or allow it with public_admin (--public-admin) on a network of your own"
+        "the admin port on {0} would show metrics to other machines, unencrypted and without a token; use 127.0.0.1, \
+         or set public_admin on a private network"
     )]
     PublicAdmin(SocketAddr),
 }
 
+impl ConfigError {
+    /// The configuration keys that the error is about, so that a command-line program can name the
+    /// flags that set them.
+    pub fn keys(&self) -> &[&'static str] {
+        match self {
+            ConfigError::Missing(key) | ConfigError::Limit(key) => std::slice::from_ref(key),
+            ConfigError::PeersWithoutTls => &["tls.certificate", "tls.key"],
+            ConfigError::Shards => &["shards.addresses", "shards.file", "shards.certificate", "shards.key"],
+            ConfigError::ShardAddress(_) => &["shards.addresses"],
+            ConfigError::PlainHttp(_) => &["tls.certificate", "tls.key", "listen", "plain_http"],
+            ConfigError::PublicAdmin(_) => &["admin", "public_admin"],
+            _ => &[],
+        }
+    }
+}
+
 impl Config {
-    /// Reads a file.
+    /// Reads a configuration file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io { path: path.into(), error })?;
         let mut config = Config::parse(&text)
@@ -228,7 +244,7 @@ impl Config {
             .shards
             .iter_mut()
             .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file))
-            // What is not given stays empty, and is asked for by name.
+            // An empty path means that the key is missing; `check` reports it.
             .filter(|path| !path.as_os_str().is_empty());
         let ledger = config.ledger.iter_mut().flat_map(LedgerConfig::paths);
         let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(ledger).chain(tls).chain(peers);
@@ -238,46 +254,48 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads TOML.
+    /// Parses TOML. Relative paths stay as they are.
     pub fn parse(text: &str) -> Result<Config, toml::de::Error> {
         toml::from_str(text)
     }
 
-    /// Whether the limits, origins and addresses make sense together.
+    /// Checks limits, origins, addresses and the keys that depend on each other.
     pub fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
-        let counted = [
-            ("running", limits.max_concurrent as u64),
-            ("connections", limits.connections as u64),
-            ("address_share", limits.address_percent as u64),
-            ("transit_megabytes", limits.buffer_megabytes),
-            ("request_seconds", limits.request_seconds),
-            ("idle_seconds", limits.idle_seconds),
-            ("stall_seconds", limits.stall_seconds),
-            ("queue_seconds", limits.queue_seconds),
-            ("upload_seconds", limits.upload_seconds),
-            ("answer_seconds", limits.answer_seconds),
-            ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.stall_seconds)),
+        let at_least_one = [
+            ("limits.max_concurrent", limits.max_concurrent as u64),
+            ("limits.connections", limits.connections as u64),
+            ("limits.address_percent", limits.address_percent as u64),
+            ("limits.buffer_megabytes", limits.buffer_megabytes),
+            ("limits.request_seconds", limits.request_seconds),
+            ("limits.idle_seconds", limits.idle_seconds),
+            ("limits.stall_seconds", limits.stall_seconds),
+            ("limits.queue_seconds", limits.queue_seconds),
+            ("limits.upload_seconds", limits.upload_seconds),
+            ("limits.answer_seconds", limits.answer_seconds),
+            ("shards.stall_seconds", self.shards.as_ref().map_or(1, |shards| shards.stall_seconds)),
         ];
         let PeerLimits { sessions, waiting, join_seconds, session_seconds } =
             self.peers.as_ref().map_or_else(PeerLimits::default, |peers| peers.limits);
         let peers = [
             ("peers.limits.sessions", sessions as u64),
             ("peers.limits.waiting", (waiting as u64).max(1)),
-            ("peers.limits.open_seconds", join_seconds),
+            ("peers.limits.join_seconds", join_seconds),
             ("peers.limits.session_seconds", session_seconds),
         ];
-        // These may be 0: then a reload or a stop waits for nobody.
-        let grace =
-            [("grace_seconds", limits.grace_seconds.max(1)), ("shutdown_seconds", limits.shutdown_seconds.max(1))];
-        let most = |name: &str| match name {
-            name if name.ends_with("seconds") => 31_536_000,
-            name if name.starts_with("peers") => u32::MAX.into(),
+        // These may be 0: no grace period after a reload, and no wait at a stop.
+        let may_be_zero = [
+            ("limits.grace_seconds", limits.grace_seconds.max(1)),
+            ("limits.shutdown_seconds", limits.shutdown_seconds.max(1)),
+        ];
+        let maximum = |key: &str| match key {
+            key if key.ends_with("seconds") => 31_536_000,
+            key if key.starts_with("peers") => u32::MAX.into(),
             _ => u64::MAX,
         };
-        let mut all = counted.into_iter().chain(peers).chain(grace);
-        if let Some((name, _)) = all.find(|(name, value)| *value == 0 || *value > most(name)) {
-            return Err(ConfigError::Limit(name));
+        let mut all = at_least_one.into_iter().chain(peers).chain(may_be_zero);
+        if let Some((key, _)) = all.find(|(key, value)| *value == 0 || *value > maximum(key)) {
+            return Err(ConfigError::Limit(key));
         }
         self.origins()?;
         if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback() && !self.public_admin) {
@@ -286,11 +304,11 @@ impl Config {
         if self.peers.is_some() && self.tls.is_none() {
             return Err(ConfigError::PeersWithoutTls);
         }
-        let nowhere = |shards: &ShardsConfig| {
-            let unnamed = [&shards.certificate, &shards.key].iter().any(|path| path.as_os_str().is_empty());
-            unnamed || (shards.addresses.is_empty() && shards.file.is_none())
+        let incomplete = |shards: &ShardsConfig| {
+            let no_certificate = [&shards.certificate, &shards.key].iter().any(|path| path.as_os_str().is_empty());
+            no_certificate || (shards.addresses.is_empty() && shards.file.is_none())
         };
-        if self.shards.as_ref().is_some_and(nowhere) {
+        if self.shards.as_ref().is_some_and(incomplete) {
             return Err(ConfigError::Shards);
         }
         let mut addresses = self.shards.iter().flat_map(|shards| &shards.addresses);
@@ -305,7 +323,7 @@ impl Config {
         }
     }
 
-    /// The origins as header values.
+    /// The allowed origins as header values.
     pub fn origins(&self) -> Result<Vec<HeaderValue>, ConfigError> {
         let parse = |origin: &String| {
             HeaderValue::from_str(origin)
@@ -322,25 +340,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_in_the_documentation_is_a_configuration_with_every_key() {
+    fn the_sample_in_the_documentation_is_valid_and_has_every_key() {
         let sample = include_str!("../../../docs/server.toml");
         let config = Config::parse(sample).unwrap();
         config.check().unwrap();
-        // Every key is shown, commented out where it has no default.
-        let keys = "bundle index keys listen admin public_admin plain_http certificate key running queue connections address_share transit_megabytes request_seconds \
-             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions addresses file silent_seconds";
+        // The sample has every key; keys without a default are commented out.
+        let keys = "bundle index keys listen admin public_admin plain_http certificate key max_concurrent queue \
+                    connections address_percent buffer_megabytes request_seconds idle_seconds stall_seconds \
+                    queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds \
+                    origins ledger name hash searches addresses file sessions waiting join_seconds session_seconds";
         for key in keys.split_whitespace() {
             let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
             assert!(shown, "{key} is not in docs/server.toml");
         }
-        // What the sample gives as limits is what holds without it, except for what depends on the
-        // machine.
+        // The limits in the sample are the defaults, except for the number of processors.
         assert_eq!(Limits { max_concurrent: 0, ..config.limits }, Limits { max_concurrent: 0, ..Limits::default() });
     }
 
     #[test]
-    fn peers_are_as_the_sample_shows_them() {
-        // The sample has them commented out, since few servers have peers.
+    fn the_peers_in_the_sample_are_valid_and_their_limits_are_the_defaults() {
+        // The peers in the sample are commented out.
         let sample = include_str!("../../../docs/server.toml");
         let shown = sample.lines().skip_while(|line| *line != "# [peers]").take_while(|line| line.starts_with('#'));
         let is_setting = |line: &&str| line.starts_with('[') || line.contains(" = ");
@@ -351,14 +370,14 @@ mod tests {
         let frontends = shown.join("\n").replace("\"b.example.org:8444\"", "[\"b1:8444\", \"b2:8444\"]");
         assert_eq!(Config::parse(&frontends).unwrap().peers.unwrap().next.addresses, ["b1:8444", "b2:8444"]);
         let wrong = Config::parse(&frontends.replace("\"b1:8444\"", "8444")).unwrap_err().to_string();
-        assert!(wrong.contains("HOST:PORT, or a list of them"), "{wrong}");
-        // Times that no clock has, and no sessions at all, are refused by name.
+        assert!(wrong.contains("HOST:PORT, or a list of HOST:PORT"), "{wrong}");
+        // The error names the key of a limit that is zero or too large.
         for (limit, wrong) in
-            [("sessions = 4", "sessions = 0"), ("open_seconds = 15", "open_seconds = 9223372036854775807")]
+            [("sessions = 4", "sessions = 0"), ("join_seconds = 15", "join_seconds = 9223372036854775807")]
         {
             let config = Config::parse(&shown.join("\n").replace(limit, wrong)).unwrap();
-            let said = config.check().unwrap_err().to_string();
-            assert!(said.starts_with("peers.limits."), "{said}");
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.starts_with("peers.limits."), "{error}");
         }
         let keyed = shown.join("\n").replace("\"system\"", "\"keys\"");
         assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::RandomnessMode::Keys);
@@ -367,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_may_have_names() {
+    fn addresses_may_have_host_names() {
         let name = address("localhost:7001").unwrap();
         assert!(name.ip().is_loopback() && name.port() == 7001, "{name}");
         assert_eq!(address("[::1]:80"), Ok("[::1]:80".parse().unwrap()));
@@ -375,13 +394,13 @@ mod tests {
         for text in ["7001", ":7001", "localhost", "localhost:x", "localhost:70000", ""] {
             assert!(address(text).is_err_and(|error| error.contains("host:port")), "{text}");
         }
-        // A label of more than 63 letters is no name, so nobody is asked for it.
+        // A label of more than 63 letters is invalid, so the resolver sends no query.
         assert!(address(&format!("{}.example:1", "x".repeat(64))).is_err_and(|error| error.contains("looked up")));
         assert!(Config::parse("admin = \"localhost\"").unwrap_err().to_string().contains("host:port"));
     }
 
     #[test]
-    fn shards_without_a_certificate_are_told_what_is_missing_wherever_the_file_is() {
+    fn incomplete_shards_are_refused_and_paths_are_relative_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.toml");
         let load = |text: &str| {
@@ -400,22 +419,26 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_shards_that_are_none_are_refused_by_name() {
+    fn an_invalid_shard_address_is_refused_and_named() {
         let check = |address: &str| {
-            let inside = "certificate = \"inside.pem\"\nkey = \"inside.key\"";
-            Config::parse(&format!("[shards]\naddresses = [\"a.example:1\", {address:?}]\n{inside}")).unwrap().check()
+            let certificate_and_key = "certificate = \"inside.pem\"\nkey = \"inside.key\"";
+            Config::parse(&format!("[shards]\naddresses = [\"a.example:1\", {address:?}]\n{certificate_and_key}"))
+                .unwrap()
+                .check()
         };
         check("https://b.example:7001").unwrap();
         for wrong in ["b.example", "http://b.example:7001", ""] {
-            let said = check(wrong).unwrap_err().to_string();
-            assert!(said.contains("--shards") && said.contains(&format!("{wrong:?}")), "{said}");
+            let error = check(wrong).unwrap_err();
+            assert_eq!(error.keys(), ["shards.addresses"]);
+            let text = error.to_string();
+            assert!(text.contains("shards.addresses") && text.contains(&format!("{wrong:?}")), "{text}");
         }
     }
 
     #[test]
-    fn unknown_keys_and_plain_http_to_others_are_refused() {
+    fn unknown_keys_plain_http_public_admin_ports_and_zero_limits_are_refused() {
         assert!(Config::parse("bundel = \"x\"").is_err());
-        assert!(Config::parse("[limits]\nrunnning = 3").is_err());
+        assert!(Config::parse("[limits]\nmax_concurent = 3").is_err());
         let open = Config::parse("listen = \"0.0.0.0:80\"").unwrap();
         assert!(matches!(open.check(), Err(ConfigError::PlainHttp(_))));
         Config::parse("listen = \"0.0.0.0:80\"\nplain_http = true").unwrap().check().unwrap();
@@ -424,10 +447,10 @@ mod tests {
         assert!(matches!(admin.check(), Err(ConfigError::PublicAdmin(_))));
         Config::parse("admin = \"0.0.0.0:9100\"\npublic_admin = true").unwrap().check().unwrap();
         Config::parse("admin = \"127.0.0.1:9100\"").unwrap().check().unwrap();
-        let none = Config::parse("[limits]\nrunning = 0").unwrap();
-        assert!(matches!(none.check(), Err(ConfigError::Limit("running"))));
+        let none = Config::parse("[limits]\nmax_concurrent = 0").unwrap();
+        assert!(matches!(none.check(), Err(ConfigError::Limit("limits.max_concurrent"))));
         let never = Config::parse("[limits]\nidle_seconds = 9000000000000000000").unwrap();
-        assert!(matches!(never.check(), Err(ConfigError::Limit("idle_seconds"))));
+        assert!(matches!(never.check(), Err(ConfigError::Limit("limits.idle_seconds"))));
         assert!(Config::parse("[cors]\norigins = [\"example.org\"]").unwrap().check().is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on
-//! SIGTERM or SIGINT.
+//! The server process: load the configuration and the files it names, serve, reload on SIGHUP, stop
+//! on SIGTERM or SIGINT.
 
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerError;
@@ -21,17 +21,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Why a server cannot start or take up a change.
+/// Why a server cannot start or reload.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The bundle.
+    /// The bundle cannot be opened.
     #[error(transparent)]
     Bundle(Box<OpenError>),
-    /// What does not fit together.
+    /// The bundle does not match the root keys, the server index or the bundle that is served.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A root key.
@@ -40,18 +40,18 @@ pub enum DaemonError {
     /// The tokens.
     #[error(transparent)]
     Tokens(#[from] TokensError),
-    /// Where spent sessions are counted.
+    /// The ledger that counts searches.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The lines to the other servers.
+    /// The listener for the other servers.
     #[error(transparent)]
     Peers(#[from] PeerListenerError),
-    /// How front and shards know each other.
+    /// The certificate that frontends and shards share.
     #[error(transparent)]
-    Inside(#[from] ShardTlsError),
+    ShardTls(#[from] ShardTlsError),
     /// The shards.
     #[error(transparent)]
     Shards(#[from] ShardsError),
@@ -63,34 +63,47 @@ pub enum DaemonError {
     Signals(std::io::Error),
 }
 
-/// Everything that a reload exchanges.
+impl DaemonError {
+    /// The configuration keys that the error is about, so that a command-line program can name the
+    /// flags that set them.
+    pub fn config_keys(&self) -> &[&'static str] {
+        match self {
+            DaemonError::Config(error) => error.keys(),
+            DaemonError::Load(LoadError::Index { .. }) => &["index"],
+            DaemonError::Load(LoadError::NoKey | LoadError::NoCurrentKey(_)) => &["keys"],
+            _ => &[],
+        }
+    }
+}
+
+/// Everything that a reload replaces.
 struct Loaded {
     loaded: LoadedBundle,
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// Serves until a signal ends it. `reread` gives the configuration, at the start and at every
-/// SIGHUP; `ready` hears of the server before it takes the first connection.
+/// Serves until a signal stops the process. `read_config` returns the configuration, at the start
+/// and at every SIGHUP. `ready` is called before the server accepts the first connection.
 ///
-/// Signals count from the beginning, while everything is still being read: the first process of a
-/// container has no others' defaults, and one that did not listen could only be killed. A thread
-/// may still be reading after a stop, so that the caller's runtime should not wait for it.
+/// The signal handlers are installed first, because loading takes time: the first process of a
+/// container has no default signal handlers, so without these it could only be killed. After a stop
+/// a thread may still be loading; the caller's runtime should not wait for that thread.
 pub async fn run(
-    reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
+    read_config: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
     ready: impl FnOnce(&Server, Option<SocketAddr>),
 ) -> Result<(), DaemonError> {
     let (stop, hangups) = (stop_signal().map_err(DaemonError::Signals)?, hangups().map_err(DaemonError::Signals)?);
     let mut stop = std::pin::pin!(stop);
-    let config = reread()?;
+    let config = read_config()?;
     let loading = (config.clone(), Handle::current());
-    let loading = unless(stop.as_mut(), move || load(&loading.0, &loading.1, Duration::ZERO));
+    let loading = unless_stopped(stop.as_mut(), move || load(&loading.0, &loading.1, Duration::ZERO));
     let Some(loaded) = loading.await? else { return Ok(()) };
-    let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
+    let listen = config.listen.ok_or(ConfigError::Missing("listen"))?;
     let (peers, peers_address) = peers(&config, &loaded.loaded).await?.unzip();
     let app = AppState::new(loaded.loaded, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
-    reload_on_hangup(hangups, server.control(), reread);
+    reload_on_hangup(hangups, server.handle(), read_config);
     ready(&server, peers_address);
     tracing::info!(address = %server.address(), "serving");
     server.run(stop).await;
@@ -98,30 +111,33 @@ pub async fn run(
     Ok(())
 }
 
-/// The lines to the two other servers, where the configuration names them.
+/// The connections to the two peers, if the configuration has peers.
 async fn peers(config: &Config, loaded: &LoadedBundle) -> Result<Option<(Arc<PeerNetwork>, SocketAddr)>, DaemonError> {
     let sealed = loaded.protocol().sealed().is_some();
     let (Some(peers), Some(tls)) = (&config.peers, &config.tls) else {
         if sealed {
-            tracing::warn!("the bundle offers sealed searches, but no peers are configured: they will be refused");
+            tracing::warn!(
+                "the bundle offers sealed searches, but no peers are configured; the server will refuse them"
+            );
         }
         return Ok(None);
     };
     let peer_listener = PeerListener::bind(peers, loaded.index(), &tls.certificate, &tls.key).await?;
     let address = peer_listener.address();
-    tracing::info!(%address, next = peers.next.addresses.join(","), "listening for the server before this one");
+    tracing::info!(%address, next = peers.next.addresses.join(","), "listening for the previous server");
     Ok(Some((Arc::new(peer_listener.run()), address)))
 }
 
-/// How long a reload waits for the shards of the new version.
-const COMPLETE: Duration = Duration::from_secs(60);
+/// How long a reload waits until shards hold all rows of the new bundle.
+const SHARDS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Everything that the configuration names. Shards may still be missing after `patience`, but none
-/// may contradict.
-fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded, DaemonError> {
+/// Loads everything that the configuration names. A frontend waits up to `shards_timeout` until
+/// its shards hold all rows. If the timeout is zero, shards may be missing, but a shard that
+/// contradicts the bundle is an error.
+fn load(config: &Config, runtime: &Handle, shards_timeout: Duration) -> Result<Loaded, DaemonError> {
     config.check()?;
-    let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
-    let index = config.index.ok_or(ConfigError::Missing { what: "the server's number", flag: "--index" })?;
+    let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing("bundle"))?;
+    let index = config.index.ok_or(ConfigError::Missing("index"))?;
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
     let tls = config.tls.as_ref().map(|tls| server::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
@@ -131,19 +147,19 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
             (bundle.manifest().fields().dataset.name.clone(), LoadedBundle::new(&bundle, index, keys)?)
         }
         Some(shards) => {
-            let outline = BundleMetadata::open(bundle).map_err(unreadable)?;
-            let loaded = LoadedBundle::frontend(&outline, index, keys, |keys| {
-                let shards = Arc::new(ShardSet::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
-                match runtime.block_on(shards.complete(patience)) {
-                    Err(error) if patience.is_zero() && error.shared_scans() => {
-                        tracing::warn!(%error, "shards are missing; answers begin when they are there");
+            let metadata = BundleMetadata::open(bundle).map_err(unreadable)?;
+            let loaded = LoadedBundle::frontend(&metadata, index, keys, |keys| {
+                let shards = Arc::new(ShardSet::new(shards.clone(), metadata.manifest(), keys, runtime.clone())?);
+                match runtime.block_on(shards.complete(shards_timeout)) {
+                    Err(error) if shards_timeout.is_zero() && error.is_temporary() => {
+                        tracing::warn!(%error, "shards are missing; the server answers when they are reachable");
                     }
                     result => result?,
                 }
                 shards.watch();
                 Ok::<_, DaemonError>(shards)
             });
-            (outline.manifest().fields().dataset.name.clone(), loaded?)
+            (metadata.manifest().fields().dataset.name.clone(), loaded?)
         }
     };
     let ledger =
@@ -152,34 +168,34 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
     Ok(Loaded { loaded, tokens, tls })
 }
 
-/// Takes up what the configuration names now; what cannot be taken up changes nothing.
-fn reload(control: &ServerHandle, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
-    let loaded = reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE));
-    let taken_up = loaded.and_then(|Loaded { loaded, tokens, tls }| Ok(control.reload(loaded, tokens, tls)?));
-    match taken_up {
-        Ok(()) => tracing::info!("took up the configuration and its bundle again"),
+/// Loads what the configuration names now and serves it. If anything fails, nothing changes.
+fn reload(handle: &ServerHandle, read_config: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
+    let loaded = read_config().map_err(DaemonError::from).and_then(|config| load(&config, runtime, SHARDS_TIMEOUT));
+    let reloaded = loaded.and_then(|Loaded { loaded, tokens, tls }| Ok(handle.reload(loaded, tokens, tls)?));
+    match reloaded {
+        Ok(()) => tracing::info!("reloaded configuration and bundle"),
         Err(error) => {
-            control.reload_failed();
-            tracing::error!(%error, "reload failed; the server goes on as before");
+            handle.reload_failed();
+            tracing::error!(%error, "reload failed; still serving the previous bundle");
         }
     }
 }
 
-/// What `load` gives, on a thread of its own; nothing if `stop` comes first.
-pub(crate) async fn unless<T: Send + 'static>(
+/// Runs `load` on a blocking thread. Returns `None` if `stop` resolves first.
+pub(crate) async fn unless_stopped<T: Send + 'static>(
     stop: impl Future<Output = ()>,
     load: impl FnOnce() -> Result<T, DaemonError> + Send + 'static,
 ) -> Result<Option<T>, DaemonError> {
     tokio::select! {
         loaded = tokio::task::spawn_blocking(load) => loaded.map_err(|error| DaemonError::Signals(error.into()))?.map(Some),
         () = stop => {
-            tracing::info!("stopped before everything was read");
+            tracing::info!("stopped before loading was complete");
             Ok(None)
         }
     }
 }
 
-/// SIGHUPs, remembered from now on.
+/// A stream of SIGHUPs. Signals that arrive before the first `recv` are not lost.
 #[cfg(unix)]
 fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
@@ -193,15 +209,15 @@ fn hangups() -> std::io::Result<()> {
 #[cfg(unix)]
 fn reload_on_hangup(
     mut hangups: tokio::signal::unix::Signal,
-    control: ServerHandle,
-    reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
+    handle: ServerHandle,
+    read_config: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) {
-    let reread = Arc::new(reread);
+    let read_config = Arc::new(read_config);
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            let (control, reread) = (control.clone(), reread.clone());
+            let (handle, read_config) = (handle.clone(), read_config.clone());
             let runtime = Handle::current();
-            let _ = tokio::task::spawn_blocking(move || reload(&control, &*reread, &runtime)).await;
+            let _ = tokio::task::spawn_blocking(move || reload(&handle, &*read_config, &runtime)).await;
         }
     });
 }
@@ -209,7 +225,7 @@ fn reload_on_hangup(
 #[cfg(not(unix))]
 fn reload_on_hangup((): (), _: ServerHandle, _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) {}
 
-/// Resolves at the first SIGINT or SIGTERM; it listens from now on.
+/// Resolves at the first SIGINT or SIGTERM. The handlers are installed when this function returns.
 #[cfg(unix)]
 pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

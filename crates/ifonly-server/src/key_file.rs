@@ -1,5 +1,8 @@
-//! Root keys on disk: a small TOML file that only its owner may read; and the certificate of one
-//! server's machines.
+//! Files with secrets: root keys, and the certificate that the frontends and shards of one server
+//! share.
+//!
+//! A root key file is TOML with `epoch` and `root_key`. The server refuses a root key file that
+//! users other than its owner can read. No function here overwrites a file.
 
 use crate::shards::SHARD_NAME;
 use ifonly_algebra::keys::RootKey;
@@ -9,29 +12,29 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use zeroize::{Zeroize, Zeroizing};
 
-/// What is wrong with a key file.
+/// Why a key file or certificate cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("key file {path}: {error}")]
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// Others can read it.
-    #[error("key file {path} can be read by others than its owner; run: chmod 600 {path}")]
+    /// Users other than the owner can read the file.
+    #[error("key file {path} is readable by users other than its owner; run: chmod 600 {path}")]
     Open {
         /// Which file.
         path: PathBuf,
     },
-    /// No certificate can be made for these names.
-    #[error("no certificate can be made: {0}")]
+    /// The certificate cannot be created, usually because of its names.
+    #[error("cannot create the certificate: {0}")]
     Certificate(String),
-    /// It is no key file.
-    #[error("{path} is not a key file; `ifonly keygen` makes one")]
+    /// The file is not a root key file.
+    #[error("{path} is not a root key file; create one with `ifonly keygen`")]
     Malformed {
         /// Which file.
         path: PathBuf,
@@ -40,15 +43,15 @@ pub enum KeyFileError {
 
 #[derive(serde::Deserialize, Zeroize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct KeyFileFields {
     epoch: u32,
     root_key: String,
 }
 
-/// Longer files are no key files.
-const LONGEST: u64 = 4096;
+/// Maximum length of a key file, in bytes.
+const MAX_LENGTH: u64 = 4096;
 
-/// Reads a key file.
+/// Reads a root key file.
 pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
     let io = |error| KeyFileError::Io { path: path.into(), error };
     let file = File::open(path).map_err(io)?;
@@ -60,27 +63,27 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
         }
     }
     let mut text = Zeroizing::new(String::new());
-    file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
+    file.take(MAX_LENGTH).read_to_string(&mut text).map_err(io)?;
     let malformed = || KeyFileError::Malformed { path: path.into() };
-    let parsed = Zeroizing::new(toml::from_str::<Text>(&text).map_err(|_| malformed())?);
+    let parsed = Zeroizing::new(toml::from_str::<KeyFileFields>(&text).map_err(|_| malformed())?);
     let mut bytes = Zeroizing::new([0; 32]);
     hex::decode_to_slice(&parsed.root_key, bytes.as_mut()).map_err(|_| malformed())?;
     Ok(RootKey::new(parsed.epoch, *bytes))
 }
 
-/// Writes a fresh key for `epoch`. An existing file is never overwritten: a lost root key cannot be
-/// replaced quietly.
+/// Writes a new root key for `epoch`. An existing file is an error: an overwritten root key cannot
+/// be restored.
 pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
     let key = RootKey::generate(epoch, &mut OsRandom::default());
     let hex = Zeroizing::new(hex::encode(key.expose()));
     let text = Zeroizing::new(format!(
-        "# The root key of a set of servers. All of them need it; nobody else may have it.\nepoch = {epoch}\nroot_key = \"{}\"\n",
+        "# Root key of a deployment. Every server needs this key; no other machine may have it.\nepoch = {epoch}\nroot_key = \"{}\"\n",
         hex.as_str()
     ));
     write_new(path, text.as_bytes())
 }
 
-/// A file that was not there, and that only its owner may read.
+/// Creates a file that only its owner may read. The file must not exist.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
     let io = |error| KeyFileError::Io { path: path.into(), error };
     let mut options = OpenOptions::new();
@@ -94,8 +97,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)
 }
 
-/// Writes a fresh certificate by which the fronts and shards of one server know each other
-/// ([`Inside`](crate::shards::Inside)), and its key. It also holds for the names given.
+/// Writes a new certificate and its private key. The frontends and shards of one server
+/// authenticate each other with it ([`ShardTls`](crate::shards::ShardTls)). `names` are further
+/// subject names.
 pub fn create_certificate(path: &Path, key: &Path, names: &[String]) -> Result<(), KeyFileError> {
     let names: Vec<String> = [SHARD_NAME.to_owned()].into_iter().chain(names.iter().cloned()).collect();
     let rcgen::CertifiedKey { cert, signing_key } =
@@ -103,13 +107,13 @@ pub fn create_certificate(path: &Path, key: &Path, names: &[String]) -> Result<(
     write_new(key, Zeroizing::new(signing_key.serialize_pem()).as_bytes())?;
     let written = write_new(path, cert.pem().as_bytes());
     if written.is_err() {
-        // A key without its certificate is of no use.
+        // A private key without its certificate is useless.
         let _ = std::fs::remove_file(key);
     }
     written
 }
 
-/// What a configuration stores of a token.
+/// The hash of a token, as the configuration stores it.
 pub fn hash_token(token: &str) -> String {
     blake3::hash(token.as_bytes()).to_hex().to_string()
 }
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_round_trip_are_private_and_never_overwritten() {
+    fn keys_round_trip_are_private_and_are_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("root.key");
         create(&path, 7).unwrap();
@@ -136,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_made_once_and_serve_front_and_shards() {
+    fn certificates_are_never_overwritten_and_work_for_frontends_and_shards() {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = (folder.path().join("inside.pem"), folder.path().join("inside.key"));
-        create_certificate(&certificate, &key, &["front.example".into()]).unwrap();
+        create_certificate(&certificate, &key, &["frontend.example".into()]).unwrap();
         crate::shards::ShardTls::load(&certificate, &key).unwrap();
         assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
-        // What was there stays there, and nothing is left of what was not made.
+        // The existing certificate stays, and the new private key is removed again.
         std::fs::remove_file(&key).unwrap();
         assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
         assert!(certificate.exists() && !key.exists());
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_no_keys() {
+    fn other_files_are_not_accepted_as_keys() {
         let folder = tempfile::tempdir().unwrap();
         for (number, text) in
             ["", "epoch = 1", "epoch = 1\nroot_key = \"00\"", "epoch = -1\nroot_key = \"\"", "\u{0}\u{1}"]

@@ -1,10 +1,16 @@
-//! One logical server of private counterfactual retrieval: it holds a replica of the database and
-//! answers queries over HTTPS, without ever knowing what was asked.
+//! One server of a deployment: it loads a bundle and answers queries over HTTPS without learning
+//! what they ask.
 //!
-//! A request passes, in this order, through [`tokens`] (who may ask, how often; counted in a
-//! [`ledger`]), `admission` (how many at once), [`holding`] (which version of the database) and
-//! [`database`] (the scan), and leaves as a stream. Nothing is kept of it but a number in
-//! [`metrics`] and a spent budget. Query contents appear in no log, metric or error document.
+//! A request passes through these modules, in this order:
+//!
+//! 1. [`http`](crate::http): the listener, the connection and the route;
+//! 2. [`auth`]: the token, and its budget, which a [ledger](auth::ledger) counts;
+//! 3. `limits`: the admission queue, and the eviction of idle connections;
+//! 4. [`bundle`]: the version of the bundle that the message names;
+//! 5. [`compute`]: the scan, the record sum or the sealed search.
+//!
+//! The response leaves as a stream. Of a request, the server keeps only counters in [`metrics`] and
+//! the spent budget. No log line, metric or problem document contains the contents of a query.
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -1,5 +1,5 @@
-//! Numbers about requests, in the text format that Prometheus reads. No label carries anything of a
-//! query beyond what its public header says, and none names a person or a token.
+//! Counters, gauges and histograms of the server, in the Prometheus text format. A label contains
+//! at most what the public header of a message says. No label names a user or a token.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,29 +7,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the duration buckets, in seconds.
+/// Upper bounds of the duration buckets, in seconds.
 const BUCKETS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
-/// All numbers of one server.
+/// All metrics of one server.
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     durations: Mutex<BTreeMap<&'static str, Histogram>>,
-    /// Bytes of requests' bodies.
+    /// Bytes of request bodies.
     pub bytes_in: AtomicU64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub bytes_out: AtomicU64,
-    /// Answers that were cut off: the client went away or was too slow.
+    /// Responses that ended early: the client disconnected or was too slow.
     pub aborted: AtomicU64,
-    /// Answers given up because their client did not read them.
-    pub unread: AtomicU64,
-    /// Connections open.
+    /// Responses that the server ended because the client did not read them.
+    pub stalled: AtomicU64,
+    /// Open connections.
     pub connections: AtomicU64,
-    /// Handshakes that failed.
+    /// TLS handshakes that failed.
     pub handshakes_failed: AtomicU64,
-    /// Bundles taken up after the first.
+    /// Successful reloads.
     pub reloads: AtomicU64,
-    /// Bundles that could not be taken up.
+    /// Failed reloads.
     pub reloads_failed: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ struct Histogram {
 }
 
 impl Metrics {
-    /// One request to `route` ended with `status`.
+    /// Counts a request to `route` that ended with `status` after `took`.
     pub(crate) fn request(&self, route: &'static str, status: u16, took: Duration) {
         let seconds = took.as_secs_f64();
         if let Ok(mut requests) = self.requests.lock() {
@@ -56,33 +56,43 @@ impl Metrics {
         }
     }
 
-    /// The text.
-    pub(crate) fn render(&self, running: usize, inside: usize, in_transit: u64) -> String {
+    /// All metrics as text. `running`, `admitted` and `buffered` are gauges that other types keep.
+    pub(crate) fn render(&self, running: usize, admitted: usize, buffered: u64) -> String {
         let mut text = String::new();
         let mut number = |name: &str, kind: &str, help: &str, value: u64| {
             // Unwrap safety: writing to a string cannot fail; the same holds below.
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
         };
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        number("ifonly_requests_running", "gauge", "Requests at work.", running as u64);
-        number("ifonly_requests_admitted", "gauge", "Requests at work or waiting.", inside as u64);
-        number("ifonly_buffered_bytes", "gauge", "Bytes of messages and answers on their way.", in_transit);
-        number("ifonly_responses_stalled_total", "counter", "Answers that nobody read.", get(&self.unread));
+        number("ifonly_requests_running", "gauge", "Running requests.", running as u64);
+        number("ifonly_requests_admitted", "gauge", "Running and queued requests.", admitted as u64);
+        number("ifonly_buffered_bytes", "gauge", "Bytes of messages and responses in transfer.", buffered);
+        number(
+            "ifonly_responses_stalled_total",
+            "counter",
+            "Responses ended because the client did not read them.",
+            get(&self.stalled),
+        );
         number("ifonly_connections", "gauge", "Open connections.", get(&self.connections));
-        number("ifonly_received_bytes_total", "counter", "Bytes of messages.", get(&self.bytes_in));
-        number("ifonly_sent_bytes_total", "counter", "Bytes of answers.", get(&self.bytes_out));
-        number("ifonly_responses_aborted_total", "counter", "Answers that were cut off.", get(&self.aborted));
-        number("ifonly_tls_handshake_failures_total", "counter", "Failed handshakes.", get(&self.handshakes_failed));
-        number("ifonly_reloads_total", "counter", "Bundles taken up after the first.", get(&self.reloads));
-        number("ifonly_reload_failures_total", "counter", "Bundles refused.", get(&self.reloads_failed));
-        let _ = writeln!(text, "# HELP ifonly_requests_total Requests by path and status.");
+        number("ifonly_received_bytes_total", "counter", "Bytes of request bodies.", get(&self.bytes_in));
+        number("ifonly_sent_bytes_total", "counter", "Bytes of response bodies.", get(&self.bytes_out));
+        number("ifonly_responses_aborted_total", "counter", "Responses that ended early.", get(&self.aborted));
+        number(
+            "ifonly_tls_handshake_failures_total",
+            "counter",
+            "Failed TLS handshakes.",
+            get(&self.handshakes_failed),
+        );
+        number("ifonly_reloads_total", "counter", "Successful reloads.", get(&self.reloads));
+        number("ifonly_reload_failures_total", "counter", "Failed reloads.", get(&self.reloads_failed));
+        let _ = writeln!(text, "# HELP ifonly_requests_total Requests by route and status.");
         let _ = writeln!(text, "# TYPE ifonly_requests_total counter");
         for ((route, status), count) in self.requests.lock().iter().flat_map(|requests| requests.iter()) {
             let _ = writeln!(text, "ifonly_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}");
         }
         let _ = writeln!(
             text,
-            "# HELP ifonly_request_duration_seconds From the headers of a request to the end of computing its answer."
+            "# HELP ifonly_request_duration_seconds Time from the headers of a request until its response is computed."
         );
         let _ = writeln!(text, "# TYPE ifonly_request_duration_seconds histogram");
         for (route, histogram) in self.durations.lock().iter().flat_map(|durations| durations.iter()) {

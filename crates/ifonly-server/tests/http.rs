@@ -1,4 +1,4 @@
-//! The HTTP surface: what is answered, what is refused and how, and what an operator can see.
+//! The HTTP interface: responses, problem documents, limits, reload, CORS and the admin port.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn problem(body: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
+async fn the_manifest_determines_the_length_of_every_response() {
     let router = public(&app(Limits::default(), vec![], None));
     let manifest = manifest("1");
     for instance in manifest.instances() {
@@ -36,7 +36,8 @@ async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
             assert_eq!(response.body().len(), length);
             let (answer, checksum) = response.body().split_at(length - 16);
             assert_eq!(checksum, &blake3::hash(answer).as_bytes()[..16]);
-            // The same message gets the same bytes: nothing is stored, nothing is drawn.
+            // The same message gets the same bytes: the server keeps no state and draws no
+            // randomness.
             assert_eq!(post(&router, path, message.clone()).await.body(), response.body());
             if phase < instance.phases() {
                 let elements = instance.answer_length(phase);
@@ -50,7 +51,7 @@ async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
 }
 
 #[tokio::test]
-async fn the_manifest_is_served_as_it_is_with_the_server_s_number() {
+async fn the_manifest_is_served_unchanged_with_the_server_index() {
     let router = public(&app(Limits::default(), vec![], None));
     let response = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::OK);
@@ -60,25 +61,25 @@ async fn the_manifest_is_served_as_it_is_with_the_server_s_number() {
 }
 
 #[tokio::test]
-async fn refusals_are_problem_documents_that_say_what_to_do() {
+async fn refusals_are_problem_documents_with_the_right_type_and_status() {
     let router = public(&app(Limits::default(), vec![], None));
-    let (here, other) = (manifest("1"), manifest("2"));
-    let good = messages(&here, "gated", 4);
+    let (served, other) = (manifest("1"), manifest("2"));
+    let good = messages(&served, "gated", 4);
     let foreign = messages(&other, "gated", 4).remove(0);
-    let (mut another_version, mut no_ticket) = (good[0].clone(), good[1].clone());
-    another_version[6] = 1;
-    // The ticket stands behind magic, version, phase, epoch, digest and parent.
-    no_ticket[76] ^= 1;
-    let spoilt = [&good[0][..good[0].len() - 1], &[good[0][good[0].len() - 1] ^ 1]].concat();
+    let (mut other_version, mut wrong_ticket) = (good[0].clone(), good[1].clone());
+    other_version[6] = 1;
+    // The ticket follows magic, version, phase, epoch, digest and parent.
+    wrong_ticket[76] ^= 1;
+    let damaged = [&good[0][..good[0].len() - 1], &[good[0][good[0].len() - 1] ^ 1]].concat();
     for (path, body, status, name) in [
         ("/v1/answer", vec![], 400, "malformed"),
         ("/v1/answer", b"hello".to_vec(), 400, "malformed"),
         ("/v1/answer", foreign, 409, "unknown-manifest"),
-        ("/v1/answer", another_version, 400, "unsupported-version"),
-        ("/v1/record", no_ticket, 403, "wrong-ticket"),
+        ("/v1/answer", other_version, 400, "unsupported-version"),
+        ("/v1/record", wrong_ticket, 403, "wrong-ticket"),
         ("/v1/answer", good[1].clone(), 400, "wrong-path"),
         ("/v1/record", good[0].clone(), 400, "wrong-path"),
-        ("/v1/answer", spoilt, 400, "malformed"),
+        ("/v1/answer", damaged, 400, "malformed"),
         ("/v1/answer", vec![0; 1 << 20], 413, "too-large"),
         ("/v1/nowhere", vec![], 404, "not-found"),
         ("/v1/manifest", vec![], 405, "method-not-allowed"),
@@ -87,13 +88,13 @@ async fn refusals_are_problem_documents_that_say_what_to_do() {
         assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (status, name), "{path}");
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
     }
-    another_version_is_named(&router, &good[0]).await;
+    the_problem_names_both_protocol_versions(&router, &good[0]).await;
     let response = send(&router, Request::get("/v1/answer").body(Body::empty()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(response.headers()[header::ALLOW], "POST");
 }
 
-async fn another_version_is_named(router: &axum::Router, message: &[u8]) {
+async fn the_problem_names_both_protocol_versions(router: &axum::Router, message: &[u8]) {
     let mut message = message.to_vec();
     message[6] = 9;
     let response = post(router, "/v1/answer", message).await;
@@ -102,9 +103,9 @@ async fn another_version_is_named(router: &axum::Router, message: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_claimed_length_of_two_to_the_63_is_refused_unread() {
+async fn a_content_length_of_two_to_the_63_is_refused_before_the_body_is_read() {
     let router = public(&app(Limits::default(), vec![], None));
-    // A body that would never end: whoever reads from it hangs.
+    // A body that never ends: reading it would hang.
     let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let request = Request::post("/v1/answer").header(header::CONTENT_LENGTH, "9223372036854775808").body(endless);
     let response = send(&router, request.unwrap()).await;
@@ -112,7 +113,7 @@ async fn a_claimed_length_of_two_to_the_63_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn beyond_running_and_queue_requests_are_told_to_come_again() {
+async fn a_full_admission_queue_refuses_requests_with_retry_after() {
     let limits =
         Limits { max_concurrent: 1, queue: 1, address_percent: 100, retry_after_seconds: 7, ..Limits::default() };
     let folder = tempfile::tempdir().unwrap();
@@ -120,15 +121,15 @@ async fn beyond_running_and_queue_requests_are_told_to_come_again() {
     let app = app(limits, vec![token("a", Some(9))], Some(&ledger));
     let (router, admin) = (public(&app), routes::admin(app.clone()));
     let message = messages(&manifest("1"), "gated", 5).remove(0);
-    let ask = || {
+    let request = || {
         let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer a");
         let (router, request) = (router.clone(), request.body(Body::from(message.clone())).unwrap());
         tokio::spawn(async move { send(&router, request).await })
     };
-    // Whoever holds the ledger keeps one at work, and another one waits behind it.
-    let held = std::fs::File::open(&ledger).unwrap();
-    held.lock().unwrap();
-    let stuck = [ask(), ask()];
+    // While the test holds the lock of the ledger, one request runs and another one waits.
+    let lock = std::fs::File::open(&ledger).unwrap();
+    lock.lock().unwrap();
+    let blocked = [request(), request()];
     loop {
         let metrics = send(&admin, Request::get("/metrics").body(Body::empty()).unwrap()).await;
         if String::from_utf8_lossy(metrics.body()).contains("ifonly_requests_admitted 2\n") {
@@ -136,27 +137,27 @@ async fn beyond_running_and_queue_requests_are_told_to_come_again() {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let response = ask().await.unwrap();
+    let response = request().await.unwrap();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[header::RETRY_AFTER], "7");
     assert_eq!(problem(response.body()), "overloaded");
-    // Those who are done make room.
-    held.unlock().unwrap();
-    for task in stuck {
+    // Finished requests free their slots.
+    lock.unlock().unwrap();
+    for task in blocked {
         assert_eq!(task.await.unwrap().status(), StatusCode::OK);
     }
-    assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
+    assert_eq!(request().await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
-async fn uploads_that_stall_are_given_up() {
+async fn stalled_and_slow_uploads_are_ended() {
     let router = public(&app(Limits { upload_seconds: 30, stall_seconds: 3, ..Limits::default() }, vec![], None));
     let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let began = tokio::time::Instant::now();
     let response = post(&router, "/v1/answer", endless).await;
     assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "upload-timeout"));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
-    // A byte now and then is no way around it.
+    // Single bytes avoid the stall limit, but not the upload limit.
     let drops = futures_util::stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         Some((Ok::<_, std::io::Error>(Bytes::from_static(&[0])), ()))
@@ -168,7 +169,7 @@ async fn uploads_that_stall_are_given_up() {
 }
 
 #[tokio::test]
-async fn tokens_are_asked_for_and_their_sessions_run_out() {
+async fn tokens_are_required_and_their_budgets_are_exhausted() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = folder.path().join("ledger");
     let app = app(Limits::default(), vec![token("few", Some(2)), token("many", None)], Some(&ledger));
@@ -187,8 +188,8 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
         assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (401, "unauthorized"));
         assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
     }
-    // Two sessions: two requests of each phase and, with at most 2 records each, four records.
-    // Refused messages are free.
+    // A budget of two searches allows two requests of each phase and, with at most 2 records per
+    // search, four record fetches. Refused messages are not charged.
     for (path, body, allowed) in [("/v1/answer", &sent[0], 2), ("/v1/answer", &sent[1], 2), ("/v1/record", &sent[2], 4)]
     {
         for _ in 0..allowed {
@@ -202,14 +203,14 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
 }
 
 #[tokio::test]
-async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
+async fn a_ledger_whose_lock_is_held_causes_ledger_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger");
-    let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).within(1), "test/1").unwrap();
+    let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).with_timeout_seconds(1), "test/1").unwrap();
     let tokens = Tokens::counted_in(vec![token("a", Some(1))], Some(ledger)).unwrap();
     let router = public(&Arc::new(AppState::new(loaded(&manifest("1"), 1), tokens, Limits::default(), vec![])));
     let message = messages(&manifest("1"), "gated", 6).remove(0);
-    // As a process does that was stopped while it counted.
+    // Like a process that was stopped while it held the lock.
     let stopped = std::fs::File::open(&path).unwrap();
     stopped.lock().unwrap();
     let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer a").body(message.into()).unwrap();
@@ -219,7 +220,7 @@ async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
 }
 
 #[tokio::test]
-async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else_pays() {
+async fn a_token_revoked_during_an_upload_is_refused_and_no_other_token_is_charged() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = folder.path().join("ledger");
     let tokens = |entries| Tokens::new(entries, Some(&ledger)).unwrap();
@@ -232,7 +233,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
         ("a", vec![token("b", Some(5)), token("c", Some(5))], StatusCode::UNAUTHORIZED),
         ("b", vec![token("c", Some(5)), token("b", Some(5))], StatusCode::OK),
     ] {
-        // Half of the message is read; the rest comes after the reload.
+        // The server reads a part of the message; the rest follows after the reload.
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
         let body = Body::from_stream(futures_util::stream::unfold(receiver, |mut receiver| async {
             Some((receiver.recv().await?, receiver))
@@ -242,10 +243,11 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
         let answering = tokio::spawn(async move { send(&router, request).await });
         let (first, rest) = message.split_at(100);
         for piece in first.chunks(50) {
-            // The channel has one place, so the second piece goes in when the first is taken.
+            // The channel has capacity for one piece, so the second piece waits until the server
+            // has read the first.
             sender.send(Ok(Bytes::copy_from_slice(piece))).await.unwrap();
         }
-        server.control().reload(loaded(&manifest("1"), 1), tokens(after), None).unwrap();
+        server.handle().reload(loaded(&manifest("1"), 1), tokens(after), None).unwrap();
         sender.send(Ok(Bytes::copy_from_slice(rest))).await.unwrap();
         drop(sender);
         assert_eq!(answering.await.unwrap().status(), status, "{name}");
@@ -254,7 +256,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
 }
 
 #[tokio::test]
-async fn browsers_get_permission_from_listed_origins_only() {
+async fn only_pages_of_listed_origins_may_search() {
     let router = public(&app(Limits::default(), vec![], None));
     for (origin, allowed) in [("https://example.org", true), ("https://evil.example", false)] {
         let preflight = Request::options("/v1/answer")
@@ -269,7 +271,7 @@ async fn browsers_get_permission_from_listed_origins_only() {
         assert_eq!(
             text(response.headers(), header::ACCESS_CONTROL_MAX_AGE),
             "86400",
-            "once a day is often enough to ask"
+            "browsers cache a preflight response for a day"
         );
         let sent = text(response.headers(), header::ACCESS_CONTROL_ALLOW_HEADERS);
         assert!(["authorization", "content-type"].iter().all(|name| sent.contains(name)), "{sent}");
@@ -284,7 +286,7 @@ async fn browsers_get_permission_from_listed_origins_only() {
 }
 
 #[tokio::test]
-async fn without_a_named_origin_there_is_nothing_for_browsers() {
+async fn without_origins_the_server_sends_no_cors_headers() {
     assert!(ifonly_server::Config::default().origins().unwrap().is_empty());
     for (origins, allowed) in [(vec![], false), (vec!["*".parse().unwrap()], true)] {
         let app =
@@ -297,7 +299,7 @@ async fn without_a_named_origin_there_is_nothing_for_browsers() {
 }
 
 #[tokio::test]
-async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
+async fn after_a_reload_old_searches_can_finish_until_the_grace_period_ends() {
     let app = app(Limits::default(), vec![], None);
     let router = public(&app);
     let old = messages(&manifest("1"), "gated", 8);
@@ -311,16 +313,16 @@ async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
     assert_eq!(served.body(), manifest("2").json());
     app.versions().replace(loaded(&manifest("3"), 1), Duration::ZERO).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
-    // The first version's hour still runs: a later reload does not shorten what was promised.
+    // The grace period of the first version still runs: a later reload does not shorten it.
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
 }
 
 #[tokio::test]
-async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_and_change_nothing() {
+async fn a_reload_with_a_served_manifest_but_other_data_or_keys_is_refused_and_changes_nothing() {
     let app = app(Limits::default(), vec![], None);
     let router = public(&app);
     let (first, second) = (manifest("1"), manifest("2"));
-    // A search that has begun: its record is fetched in the end.
+    // A search in progress, whose record fetch is still to come.
     let search = messages(&first, "gated", 8);
     let before = post(&router, "/v1/record", search[1].clone()).await;
     assert_eq!(before.status(), StatusCode::OK);
@@ -328,15 +330,15 @@ async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_a
     let indistinct = || [loaded_bundle(&first, 1, 2, 5), loaded_bundle(&first, 1, 1, 6)];
     let refuses = |app: &AppState| {
         for other in indistinct() {
-            let refused = app.versions().replace(other, hour).unwrap_err().to_string();
-            assert!(refused.contains("--data-version") && refused.contains("epoch 0"), "{refused}");
+            let error = app.versions().replace(other, hour).unwrap_err().to_string();
+            assert!(error.contains("data version") && error.contains("epoch 0"), "{error}");
         }
     };
     refuses(&app);
-    // The same again, perhaps from other files or shards, is taken up.
+    // The same data and keys are accepted, perhaps from other files or shards.
     app.versions().replace(loaded(&first, 1), hour).unwrap();
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
-    // So it is while the manifest has its grace; afterwards nobody means the old data by it.
+    // This also holds during the grace period of the manifest. Afterwards other data are accepted.
     app.versions().replace(loaded(&second, 1), hour).unwrap();
     refuses(&app);
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
@@ -350,7 +352,7 @@ async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_a
 }
 
 #[tokio::test]
-async fn operators_see_health_and_numbers_and_nothing_of_queries() {
+async fn operators_see_health_and_metrics_but_no_query_contents() {
     let app = app(Limits::default(), vec![], None);
     let (router, admin) = (public(&app), routes::admin(app.clone()));
     let message = messages(&manifest("1"), "gated", 9).remove(0);

@@ -1,21 +1,21 @@
-//! Whose fault it was, in the words of every program here: exit codes, exceptions and a page's
-//! messages go by it.
+//! Categories of errors. Exit codes, Python exceptions and the messages of the web page follow
+//! them.
 
-/// Who has to do something about a fault.
+/// The category of an error: where it has to be fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCategory {
-    /// This machine: a port, a file that cannot be written.
+    /// This machine: for example a port in use, or a file that cannot be written.
     Machine,
-    /// The caller: a file, an option, an address, a profile, a wish. Nothing was asked.
+    /// The input: a file, an option, an address, a profile or a wish. No query was sent.
     Input,
-    /// Servers: too few could be reached or would answer.
+    /// The servers: too few could be reached or answered.
     Servers,
-    /// Servers contradict each other or gave something impossible. No explanation is shown.
+    /// Integrity: servers contradict each other or sent impossible values. No result is shown.
     Integrity,
 }
 
 impl ErrorCategory {
-    /// A word for programs.
+    /// The name of the category, for programs.
     pub fn name(self) -> &'static str {
         match self {
             ErrorCategory::Machine => "machine",

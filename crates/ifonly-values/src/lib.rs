@@ -1,14 +1,14 @@
-//! What levels mean. The protocol knows numbers from 0 to R_k; this crate knows whose income, date
-//! or word they stand for.
+//! The meaning of levels. The protocol computes with levels from 0 to R_k; this crate maps values
+//! such as incomes, dates and words to levels and back.
 //!
-//! - [`schema`]: the columns, how their values become levels and which values a level stands for;
-//! - [`manifest`]: everything public about a deployment, which servers and clients must agree on;
-//! - [`record`]: the original row, as text;
-//! - [`wishes`]: what a person wants, in values, and the
-//!   [`Secret`](ifonly_core::secret_query::Secret) in levels that it becomes;
-//! - [`blame`]: who has to do something about a fault.
+//! - [`schema`]: the columns, how values become levels, and which values a level contains;
+//! - [`manifest`]: the public description of a deployment, equal at all servers;
+//! - [`record`]: an original row as text;
+//! - [`wishes`]: the constraints and preferences of a user in values, and how they become a
+//!   [`SecretQuery`](ifonly_core::secret_query::SecretQuery) in levels;
+//! - [`error_category`]: who can fix an error.
 //!
-//! Like the protocol it does no I/O, reads no clock and compiles for browsers.
+//! The crate does no I/O, reads no clock and compiles for browsers.
 #![forbid(unsafe_code)]
 
 pub mod error_category;

@@ -1,16 +1,18 @@
-//! The record that a search ends with: the original row, not the quantised one.
+//! Records: the original values of a row, as text. A search ends with a record.
 //!
-//! For every column of the schema, in order: the length of its text in bytes (two bytes,
-//! little-endian), then the text in UTF-8. Zeros fill up to the record length, which is the same
-//! for all rows. From the texts a client shows the original values and recomputes the levels, so it
-//! can check that the record has the cost that was decoded for it.
+//! For every column of the schema in order, a record contains the length of the text in bytes (two
+//! bytes, little-endian) and the text in UTF-8. Zeros fill the rest. All records have the same
+//! length.
+//!
+//! A client shows the original values. It also computes the levels from them and checks that the
+//! record has the decoded cost.
 
 use crate::schema::{Schema, SchemaError, Value};
 
-/// A text of a record, a schema or a manifest ends here, in bytes.
+/// Maximum bytes of a text in a record, a schema or a manifest.
 pub const MAX_TEXT: usize = 4096;
 
-/// An original row, column by column.
+/// The original values of a row.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     values: Vec<(String, String)>,
@@ -22,48 +24,48 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Why a row is no record, or bytes are none. In a search it means that a server lied or holds
-/// another database.
+/// Why a record could not be encoded or decoded. In a search, a record that cannot be decoded means
+/// that a server lied or has another database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The bytes end early.
+    /// The record ends too early.
     #[error("the record is malformed: it ends within column {column:?}")]
     Short {
-        /// Which column.
+        /// The name of the column.
         column: String,
     },
-    /// Something follows the last text.
+    /// Bytes after the last text are not zero.
     #[error("the record is malformed: its padding is not zero")]
     Padding,
     /// A text is not UTF-8.
     #[error("the record is malformed: column {column:?} is not UTF-8")]
     NotText {
-        /// Which column.
+        /// The name of the column.
         column: String,
     },
-    /// A text does not fit.
-    #[error("the value is longer than {MAX_TEXT} bytes")]
+    /// A text is too long.
+    #[error("the value is too long; the maximum is {MAX_TEXT} bytes")]
     TooLong,
-    /// The texts do not fit.
-    #[error("the row needs {need} bytes, but records have {length}")]
+    /// The texts together exceed the record length.
+    #[error("the record needs {need} bytes, but the record length is {length}")]
     Length {
-        /// Bytes of the row.
+        /// Bytes that the texts need.
         need: usize,
         /// The record length.
         length: usize,
     },
-    /// A value that the schema does not know.
-    #[error("the record does not fit the schema: {0}")]
+    /// A value is not valid under the schema.
+    #[error("the record does not match the schema: {0}")]
     Schema(#[from] SchemaError),
 }
 
-/// Bytes that these texts need before padding.
+/// Bytes of these texts in a record, without the padding.
 pub fn encoded_length<T: AsRef<str>>(texts: &[T]) -> usize {
     texts.iter().map(|text| 2 + text.as_ref().len()).sum()
 }
 
-/// The record of these texts, one per column of the schema in order.
+/// Encodes a record from one text per column of the schema, in order.
 pub fn encode<T: AsRef<str>>(texts: &[T], length: usize) -> Result<Vec<u8>, RecordError> {
     let need = encoded_length(texts);
     if need > length {
@@ -82,7 +84,7 @@ pub fn encode<T: AsRef<str>>(texts: &[T], length: usize) -> Result<Vec<u8>, Reco
 }
 
 impl Record {
-    /// Reads a record of a database with this schema.
+    /// Decodes a record under this schema.
     pub fn decode(schema: &Schema, bytes: &[u8]) -> Result<Record, RecordError> {
         let mut rest = bytes;
         let mut values = vec![];
@@ -107,15 +109,15 @@ impl Record {
         self.values.iter().find(|(name, _)| name == column).map(|(_, text)| text.as_str())
     }
 
-    /// The row as the database stores it, for [`confirm`](ifonly_core::search::confirm).
+    /// The levels of the row, for [`confirm`](ifonly_core::search::confirm).
     pub fn levels(&self, schema: &Schema) -> Result<Vec<u16>, RecordError> {
         let encoded = schema.encode(|column| self.value(column).map(Value::from))?;
-        // A schema's ranges end at 65535.
+        // The cast cannot truncate: max levels are at most 65,535.
         Ok(encoded.iter().map(|encoded| encoded.level as u16).collect())
     }
 }
 
-/// The next text, without its length.
+/// Removes the next text and its length from `rest`. Returns the text.
 fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, tail) = rest.split_first_chunk()?;
     let (text, tail) = tail.split_at_checked(u16::from_le_bytes(*length).into())?;
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_original_row_comes_back_and_gives_its_levels() {
+    fn records_return_the_original_values_and_their_levels() {
         let bytes = encode(&["3.6", "hoch"], 16).unwrap();
         assert_eq!(bytes, b"\x03\x003.6\x04\x00hoch\0\0\0\0\0");
         let record = Record::decode(&schema(), &bytes).unwrap();
@@ -145,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_record_are_refused() {
+    fn malformed_records_are_refused() {
         let bytes = encode(&["3.6", "hoch"], 16).unwrap();
         for length in 0..11 {
             assert!(matches!(Record::decode(&schema(), &bytes[..length]), Err(RecordError::Short { .. })));
         }
-        let with = |place: usize, byte: u8| {
-            let mut bent = bytes.clone();
-            bent[place] = byte;
-            Record::decode(&schema(), &bent)
+        let with = |index: usize, byte: u8| {
+            let mut changed = bytes.clone();
+            changed[index] = byte;
+            Record::decode(&schema(), &changed)
         };
         assert_eq!(with(15, 1), Err(RecordError::Padding));
         assert_eq!(with(7, 0xff), Err(RecordError::NotText { column: "b".into() }));
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_do_not_fit_are_refused() {
+    fn rows_that_exceed_the_limits_are_refused() {
         assert_eq!(encode(&["abc"], 4), Err(RecordError::Length { need: 5, length: 4 }));
         assert_eq!(encode(&["x".repeat(MAX_TEXT + 1)], 10_000), Err(RecordError::TooLong));
     }

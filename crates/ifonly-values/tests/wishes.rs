@@ -1,5 +1,5 @@
-//! Wishes in people's words: the private answer keeps them in values, equals a plain
-//! filter-and-sort over the rows, and what cannot be is refused.
+//! Wishes in values: the result of a private search satisfies them and equals that of a plain
+//! filter and sort over the rows. Impossible wishes are refused.
 
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::keys::RootKey;
@@ -13,11 +13,11 @@ use ifonly_core::search::{Search, confirm};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_values::schema::{
     Decimal, Deviation, DeviationKind, EdgeRun, EncodedValue, Feature, FeatureKind, OneHot, Quantiser, Scale,
-    ScaleForm, Schema, Value,
+    ScaleLayout, Schema, Value,
 };
 use ifonly_values::wishes::{CompiledWishes, Metric, WishError, Wishes};
 
-/// Room for the sum of seven features in 40 bits.
+/// With this limit, the sum of seven features fits into 40 bits.
 const COST_LIMIT: u64 = (1 << 40) / 8;
 
 fn chance(random: &mut SeededRandom, percent: u64) -> bool {
@@ -28,10 +28,10 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Income is cut into intervals: tens up to 100, hundreds up to 1,000.
+/// The scale of income: intervals of 10 up to 100, and of 100 up to 1,000.
 fn income() -> Scale {
     let run = |step, count| EdgeRun { step: Decimal::new(step, 0), count };
-    Scale::new(ScaleForm::Edges { from: Decimal::new(0, 0), runs: vec![run(10, 10), run(100, 9)] }).unwrap()
+    Scale::new(ScaleLayout::Edges { from: Decimal::new(0, 0), runs: vec![run(10, 10), run(100, 9)] }).unwrap()
 }
 
 fn schema() -> Schema {
@@ -63,7 +63,7 @@ const COLUMNS: [&str; 6] = ["age", "income", "grade", "sex", "job", "region"];
 const GRADES: [&str; 3] = ["low", "middle", "high"];
 const JOBS: [&str; 3] = ["none", "part", "full"];
 
-/// Somebody's values, as numbers: age, income, grade, sex, job, region.
+/// The values of a person as numbers: age, income, grade, sex, job, region.
 type Person = [f64; 6];
 
 fn person(random: &mut SeededRandom) -> Person {
@@ -87,28 +87,28 @@ fn encode(schema: &Schema, person: &Person) -> Vec<EncodedValue> {
     schema.encode(|name| Some(value(name))).unwrap()
 }
 
-/// Own value, the row's value: whether the row goes.
+/// Whether a row is excluded, by the own value and the value of the row.
 type Rule = Box<dyn Fn(f64, f64) -> bool>;
 
-/// The same wishes a second time, as plainly as possible, in values.
-struct Plain {
+/// The same wishes in the simplest form, in values, as the reference.
+struct Reference {
     rules: Vec<(usize, Rule)>,
     weights: [(f64, f64); 6],
-    pricing: [Metric; 6],
-    few: bool,
+    metrics: [Metric; 6],
+    limits_changes: bool,
 }
 
-impl Plain {
-    fn keeps(&self, own: &Person, row: &Person) -> bool {
+impl Reference {
+    fn permits(&self, own: &Person, row: &Person) -> bool {
         !self.rules.iter().any(|(column, forbids)| forbids(own[*column], row[*column]))
     }
 
-    /// Changed columns where they count, then the cost, with an interval of incomes counted as its
-    /// middle.
+    /// The number of changed columns, if changes are limited, and the cost. An interval of incomes
+    /// counts as its middle.
     fn cost(&self, own: &Person, row: &Person) -> (u64, f64) {
-        let (spreads, deviations) = ([50.0, 1000.0, 2.0, 1.0, 1.0, 1.0], [2.0, 12.5]);
+        let (value_ranges, deviations) = ([50.0, 1000.0, 2.0, 1.0, 1.0, 1.0], [2.0, 12.5]);
         let interval = |income: f64| {
-            // Nothing is a level by itself.
+            // 0 has its own level.
             let step = if income < 100.0 { 10.0 } else { 100.0 };
             if income == 0.0 { 0.0 } else { (income / step).floor().min(9.0) * step + step / 2.0 }
         };
@@ -119,79 +119,80 @@ impl Plain {
                 1 => interval(own[1]) != interval(row[1]),
                 _ => own[column] != row[column],
             };
-            changes += u64::from(changed && self.few);
+            changes += u64::from(changed && self.limits_changes);
             let gap = if column < 3 { (to - own[column]).abs() } else { f64::from(u8::from(changed)) };
-            let share = gap / spreads[column];
-            let price = match self.pricing[column] {
+            let share = gap / value_ranges[column];
+            let distance = match self.metrics[column] {
                 Metric::L2 => share * share,
                 Metric::L1 => share,
                 Metric::Count => f64::from(u8::from(changed)),
                 Metric::Mad => deviations.get(column).map_or(share, |deviation| gap / deviation),
             };
             let (up, down) = self.weights[column];
-            cost += price * if to >= own[column] { up } else { down };
+            cost += distance * if to >= own[column] { up } else { down };
         }
         (changes, cost)
     }
 }
 
-fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) {
+fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Reference) {
     let mut wishes = Wishes::new(schema);
-    let mut plain = Plain { rules: vec![], weights: [(1.0, 1.0); 6], pricing: [Metric::L2; 6], few: false };
+    let mut reference =
+        Reference { rules: vec![], weights: [(1.0, 1.0); 6], metrics: [Metric::L2; 6], limits_changes: false };
     for (column, name) in COLUMNS.into_iter().enumerate() {
         if column != 1 && chance(random, 15) {
             wishes.immutable(name).unwrap();
-            plain.rules.push((column, Box::new(|own, row| own != row)));
+            reference.rules.push((column, Box::new(|own, row| own != row)));
         }
         if chance(random, 25) {
             let weight = [0.01, 0.5, 2.0, 3.25, 40.0][random.below(5) as usize];
             wishes.weight(name, weight).unwrap();
-            plain.weights[column] = (weight, weight);
+            reference.weights[column] = (weight, weight);
         }
     }
     for (column, name) in ["age", "income", "grade"].into_iter().enumerate() {
         if chance(random, 15) {
             wishes.only_up(name).unwrap();
-            plain.rules.push((column, Box::new(|own, row| row < own)));
+            reference.rules.push((column, Box::new(|own, row| row < own)));
         } else if chance(random, 15) {
             wishes.only_down(name).unwrap();
-            plain.rules.push((column, Box::new(|own, row| row > own)));
+            reference.rules.push((column, Box::new(|own, row| row > own)));
         }
     }
     for (column, low, high) in [(0, 18.0 + random.below(20) as f64, 40.5), (1, random.below(300) as f64, 777.0)] {
         if chance(random, 25) {
             wishes.permitted_range(COLUMNS[column], Some(&low.into()), Some(&high.into())).unwrap();
-            plain.rules.push((column, Box::new(move |_, row| row < low || row > high)));
+            reference.rules.push((column, Box::new(move |_, row| row < low || row > high)));
         }
     }
     if chance(random, 20) {
         wishes.permitted_values("job", &["part".into(), "full".into()]).unwrap();
-        plain.rules.push((4, Box::new(|_, row| row == 0.0)));
+        reference.rules.push((4, Box::new(|_, row| row == 0.0)));
     }
     if chance(random, 15) {
         wishes.permitted_values("region", &["north".into()]).unwrap();
-        plain.rules.push((5, Box::new(|_, row| row != 0.0)));
+        reference.rules.push((5, Box::new(|_, row| row != 0.0)));
     }
     if chance(random, 10) {
         wishes.permitted_values("age", &[20.0.into(), 30.0.into(), 31.0.into()]).unwrap();
-        plain.rules.push((0, Box::new(|_, row| ![20.0, 30.0, 31.0].contains(&row))));
+        reference.rules.push((0, Box::new(|_, row| ![20.0, 30.0, 31.0].contains(&row))));
     }
     if chance(random, 20) {
         wishes.asymmetric("income", 3.0, 0.5).unwrap();
-        plain.weights[1] = (3.0, 0.5);
+        reference.weights[1] = (3.0, 0.5);
     }
     for column in [0, 1] {
         if chance(random, 30) {
-            let pricing = [Metric::L1, Metric::L2, Metric::Mad, Metric::Count][random.below(4) as usize];
-            wishes.set_metric(COLUMNS[column], pricing).unwrap();
-            plain.pricing[column] = pricing;
+            let metric = [Metric::L1, Metric::L2, Metric::Mad, Metric::Count][random.below(4) as usize];
+            wishes.set_metric(COLUMNS[column], metric).unwrap();
+            reference.metrics[column] = metric;
         }
     }
     if chance(random, 20) {
         wishes.max_changes(3);
-        plain.few = true;
+        reference.limits_changes = true;
     }
-    (wishes, plain)
+    (wishes, reference)
 }
 
 #[test]
@@ -200,12 +201,12 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
     let mut random = SeededRandom::new(seed);
     let schema = schema();
     let scheme = scheme::DEFAULT;
-    let (mut impossible, mut asked, mut kept) = (0, 0, 0);
+    let (mut impossible, mut searches, mut matches) = (0, 0, 0);
     for number in 0..2_000 {
         let context = format!("seed {seed}, instance {number}");
         let people: Vec<Person> = (0..1 + random.below(14)).map(|_| person(&mut random)).collect();
         let own = person(&mut random);
-        let (wishes, plain) = random_wishes(&schema, &mut random);
+        let (wishes, reference) = random_wishes(&schema, &mut random);
         let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), people.len()) };
         let compiled = match wishes.compile(&encode(&schema, &own), scheme, &params) {
             Err(WishError::Impossible { .. }) => {
@@ -214,42 +215,42 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
             }
             compiled => compiled.expect(&context),
         };
-        asked += 1;
+        searches += 1;
         let rows: Vec<Vec<u16>> = people
             .iter()
             .map(|person| encode(&schema, person).iter().map(|encoded| encoded.level as u16).collect())
             .collect();
         let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
-        let found = plainly(&instance, &compiled.secret, &rows);
-        // Searching for all of them takes a while; that a search finds what the plain costs say is
-        // the core's to prove.
+        let found = plain_search(&instance, &compiled.secret, &rows);
+        // Only every tenth instance runs a complete search, to save time. Tests of ifonly-core
+        // prove that searches equal reference costs.
         if number % 10 == 0 {
-            assert_eq!(privately(&instance, &compiled.secret, &rows, &mut random), found, "{context}");
+            assert_eq!(private_search(&instance, &compiled.secret, &rows, &mut random), found, "{context}");
         }
-        kept += found.len();
-        // No row breaks a wish in values; where every level is one value, no row that keeps them is
-        // missing.
-        assert!(found.iter().all(|(place, _)| plain.keeps(&own, &people[*place])), "{context}");
-        if !plain.rules.iter().any(|(column, _)| *column == 1) {
-            let matching_rows = people.iter().filter(|row| plain.keeps(&own, row)).count();
+        matches += found.len();
+        // Every found row satisfies the wishes in values. If every level is a single value, no row
+        // that satisfies them is missing.
+        assert!(found.iter().all(|(row, _)| reference.permits(&own, &people[*row])), "{context}");
+        if !reference.rules.iter().any(|(column, _)| *column == 1) {
+            let matching_rows = people.iter().filter(|row| reference.permits(&own, row)).count();
             assert_eq!(found.len(), matching_rows, "{context}");
         }
-        check_order(&plain, &own, &people, &found, &compiled, &context);
+        check_order(&reference, &own, &people, &found, &compiled, &context);
     }
-    assert!(impossible > 50 && asked > 500 && kept > 2_000, "{impossible} {asked} {kept}");
+    assert!(impossible > 50 && searches > 500 && matches > 2_000, "{impossible} {searches} {matches}");
 }
 
-/// The places of the qualifying rows and their costs, nearest first.
-fn plainly(instance: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
+/// The indices and costs of the matching rows, nearest first, by plain computation.
+fn plain_search(instance: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
     let cost = |row| secret.plain_cost(instance.scheme(), instance.params(), row);
     let mut found: Vec<(usize, u64)> =
-        rows.iter().enumerate().filter_map(|(place, row)| Some((place, cost(row)?))).collect();
-    found.sort_by_key(|&(place, cost)| (cost, place));
+        rows.iter().enumerate().filter_map(|(index, row)| Some((index, cost(row)?))).collect();
+    found.sort_by_key(|&(index, cost)| (cost, index));
     found
 }
 
-/// The same by a search, which fetches and confirms every record.
-fn privately(
+/// The same by a private search, which fetches and confirms every record.
+fn private_search(
     instance: &SchemeInstance,
     secret: &SecretQuery,
     rows: &[Vec<u16>],
@@ -269,42 +270,42 @@ fn privately(
     found.collect()
 }
 
-/// Rows whose costs differ by more than a thousandth stand in the right order, and decoded costs
-/// are the costs.
+/// Checks that rows whose costs differ by more than 0.1% are in the right order, and that decoded
+/// costs equal the reference costs.
 fn check_order(
-    plain: &Plain,
+    reference: &Reference,
     own: &Person,
     people: &[Person],
     found: &[(usize, u64)],
     compiled: &CompiledWishes,
     context: &str,
 ) {
-    let costs: Vec<(u64, f64)> = found.iter().map(|(place, _)| plain.cost(own, &people[*place])).collect();
+    let costs: Vec<(u64, f64)> = found.iter().map(|(row, _)| reference.cost(own, &people[*row])).collect();
     for pair in costs.windows(2) {
-        let right = pair[0].0 < pair[1].0 || pair[0].0 == pair[1].0 && pair[0].1 <= pair[1].1 * 1.001 + 1e-9;
-        assert!(right, "{pair:?}, {context}");
+        let in_order = pair[0].0 < pair[1].0 || pair[0].0 == pair[1].0 && pair[0].1 <= pair[1].1 * 1.001 + 1e-9;
+        assert!(in_order, "{pair:?}, {context}");
     }
     for ((changes, cost), (_, decoded)) in costs.iter().zip(found) {
         assert_eq!(compiled.changes(*decoded).unwrap_or(0), *changes, "{context}");
         assert!((compiled.distance(*decoded) - cost).abs() <= 1e-9 + 1e-6 * cost, "{context}");
-        assert_eq!(compiled.accepts(*decoded), !plain.few || *changes <= 3);
+        assert_eq!(compiled.accepts(*decoded), !reference.limits_changes || *changes <= 3);
     }
 }
 
 #[test]
-fn contributions_are_costs_of_the_values_themselves() {
+fn contributions_are_costs_of_exact_values() {
     let schema = schema();
     let mut wishes = Wishes::new(&schema);
     wishes.weight("income", 4.0).unwrap().set_metric("grade", Metric::L1).unwrap();
     let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
     let other = encode(&schema, &[30.0, 91.0, 1.0, 1.0, 0.0, 1.0]);
     let shares = wishes.contributions(&own, &other).unwrap();
-    let right = [0.04, 4.0 * 0.004 * 0.004, 0.5, 1.0, 0.0, 1.0, 0.0];
-    assert!(shares.iter().zip(right).all(|(share, right)| (share - right).abs() < 1e-12), "{shares:?}");
+    let expected = [0.04, 4.0 * 0.004 * 0.004, 0.5, 1.0, 0.0, 1.0, 0.0];
+    assert!(shares.iter().zip(expected).all(|(share, expected)| (share - expected).abs() < 1e-12), "{shares:?}");
 }
 
 #[test]
-fn what_the_edges_exclude_and_where_things_stay_is_said() {
+fn notes_name_partly_permitted_levels_and_the_levels_of_immutable_features() {
     let schema = schema();
     let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), 3) };
     let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
@@ -319,15 +320,15 @@ fn what_the_edges_exclude_and_where_things_stay_is_said() {
     };
     assert_eq!(
         notes(&income(55.0, 777.0)),
-        ["income 55 to 777: levels 50 to 60 and 700 to 800 lie across the limit and were left out"]
+        ["income 55 to 777: levels 50 to 60 and 700 to 800 are only partly within the limit and were excluded"]
     );
     assert_eq!(
         notes(&income(50.0, 700.0)),
-        ["income 50 to 700: level 700 to 800 lies across the limit and was left out"]
+        ["income 50 to 700: level 700 to 800 is only partly within the limit and was excluded"]
     );
     assert_eq!(
         notes(&|w| drop(w.only_up("income").unwrap().only_down("age"))),
-        ["income only up: level 90 to 100 lies across the limit and was left out"]
+        ["income only up: level 90 to 100 is only partly within the limit and was excluded"]
     );
     assert_eq!(
         notes(&|w| drop(w.immutable("income").unwrap().immutable("age"))),
@@ -337,7 +338,7 @@ fn what_the_edges_exclude_and_where_things_stay_is_said() {
 }
 
 #[test]
-fn a_cost_table_says_what_ending_at_a_value_costs() {
+fn a_cost_table_replaces_the_metric() {
     let schema = schema();
     let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
     let mut wishes = Wishes::new(&schema);
@@ -352,12 +353,12 @@ fn a_cost_table_says_what_ending_at_a_value_costs() {
     assert!(refused("job", &[("none".into(), 0.0), ("part".into(), 1.0)]).contains("\"full\" has none"));
     assert!(refused("job", &[("none".into(), -1.0)]).contains("-1"));
     assert!(refused("age", &[(20.0.into(), 1.0), (20.0.into(), 1.0)]).contains("twice"));
-    assert!(refused("age", &[]).contains("every value"));
+    assert!(refused("age", &[]).contains("empty"));
     assert!(refused("region", &[("north".into(), 1.0)]).contains("one-hot"));
 }
 
 #[test]
-fn wishes_compile_to_the_smallest_form() {
+fn the_smallest_scheme_is_the_cheapest_that_supports_the_wishes() {
     let numeric = |name: &str| Feature::new(name, Scale::whole_numbers(0, 9).unwrap().into());
     let schema = Schema::new(vec![numeric("a"), numeric("b")]).unwrap();
     let smallest = |change: &dyn Fn(&mut Wishes)| {
@@ -380,7 +381,7 @@ fn wishes_compile_to_the_smallest_form() {
 }
 
 #[test]
-fn the_papers_schemes_keep_their_distance_in_levels() {
+fn schemes_of_the_paper_use_distances_in_levels() {
     let scale = Scale::levels(0.0, 100.0, 10, Quantiser::Round).unwrap();
     let schema = Schema::new(vec![Feature::new("a", scale.clone().into()), Feature::new("b", scale.into())]).unwrap();
     let own: Vec<EncodedValue> =
@@ -397,7 +398,7 @@ fn the_papers_schemes_keep_their_distance_in_levels() {
     let mut wishes = Wishes::new(&schema);
     wishes.weight("a", 6.0).unwrap();
     let refused = wishes.compile(&own, scheme::named("baseline+").unwrap(), &params).unwrap_err().to_string();
-    assert!(refused.contains("6 is not in 1 to 5, in whole numbers"), "{refused}");
+    assert!(refused.contains("weight 6 is not an integer from 1 to 5"), "{refused}");
 }
 
 #[test]
@@ -419,22 +420,22 @@ fn impossible_wishes_are_refused_with_the_reason() {
     );
     for weight in [0.0, 0.009, 1000.5, f64::NAN] {
         let text = refused("gated-tables", &|w| w.weight("age", weight).map(drop));
-        assert_eq!(text, format!("feature \"age\": weight {weight} is not in 0.01 to 1,000"));
+        assert_eq!(text, format!("feature \"age\": weight {weight} is not in the range 0.01 to 1,000"));
     }
     for (low, high) in [(27.0, 23.0), (120.0, 130.0), (-3.0, -1.0), (24.2, 24.8)] {
         assert!(refused("gated-tables", &range("age", low, high)).contains("no level lies wholly within"), "{low}");
     }
     assert!(
         refused("gated-tables", &range("income", 710.0, 790.0))
-            .ends_with("Near it are 600 to 700, 700 to 800, 800 to 900")
+            .ends_with("The nearest levels are 600 to 700, 700 to 800, 800 to 900")
     );
     assert_eq!(
         refused("gated-tables", &|w| w.permitted_range("age", Some(&"x".into()), None).map(drop)),
-        "feature \"age\": \"x\" is not a number; it takes 18 to 68"
+        "feature \"age\": \"x\" is not a number; the values of this feature are 18 to 68"
     );
     assert_eq!(
         refused("gated-tables", &|w| w.permitted_values("age", &[Value::Number(500.0)]).map(drop)),
-        "feature \"age\": the permitted value 500 is none of its values"
+        "feature \"age\": the permitted value 500 is not one of its values"
     );
     assert!(
         refused("gated-tables", &|w| w.permitted_values("income", &[95.0.into()]).map(drop))
@@ -442,32 +443,32 @@ fn impossible_wishes_are_refused_with_the_reason() {
     );
     assert_eq!(
         refused("gated-tables", &|w| range("age", 30.0, 40.0)(w).and_then(|()| w.only_down("age").map(drop))),
-        "feature \"age\": the wishes leave no permitted value; relax one of them"
+        "feature \"age\": no value satisfies all wishes; relax one of them"
     );
     assert_eq!(
         refused("gated-tables", &|w| w.permitted_values("job", &[]).map(drop)),
-        "feature \"job\": the wishes leave no permitted value; relax one of them"
+        "feature \"job\": no value satisfies all wishes; relax one of them"
     );
     assert_eq!(
         refused("gated-tables", &|w| w.only_up("job").map(drop)),
-        "feature \"job\" has no order, so it has no direction; permit a set of values instead"
+        "the values of feature \"job\" have no order, so it cannot have a direction; list the permitted values instead"
     );
     assert_eq!(
         refused("gated-tables", &|w| w.set_metric("grade", Metric::Mad).map(drop)),
-        "feature \"grade\" has no deviation in the manifest; choose another cost for it"
+        "the manifest has no deviation of feature \"grade\", which the metric mad needs; choose another metric for it"
     );
     assert_eq!(
         refused("gated-costs", &|w| w.only_up("age").map(drop)),
-        "scheme gated-costs cannot carry permitted ranges, sets or directions; gated-tables can (the servers see which \
-         scheme is asked for)"
+        "scheme gated-costs does not support permitted ranges, permitted values or directions; choose a scheme that \
+         does, such as gated-tables (the servers see which scheme is used)"
     );
 }
 
 #[test]
 fn metrics_have_the_same_names_in_data_and_on_the_command_line() {
-    for (name, pricing) in Metric::NAMED {
-        assert_eq!(serde_json::to_value(pricing).unwrap(), name);
-        assert_eq!(name.parse(), Ok(pricing));
+    for (name, metric) in Metric::NAMED {
+        assert_eq!(serde_json::to_value(metric).unwrap(), name);
+        assert_eq!(name.parse(), Ok(metric));
     }
-    assert_eq!("l3".parse::<Metric>().unwrap_err().to_string(), "it is one of l2, l1, mad, count");
+    assert_eq!("l3".parse::<Metric>().unwrap_err().to_string(), "must be one of l2, l1, mad, count");
 }

@@ -1,13 +1,13 @@
-//! What JavaScript calls: servers that were met, and questions to them.
+//! The functions that JavaScript calls: connecting, inspecting the manifest, and searching.
 
 use crate::clock::BrowserClock;
-use crate::error::Problem;
-use crate::fetch::Server;
+use crate::error::JsError;
+use crate::fetch::FetchServer;
 use crate::form_schema;
 use crate::form_schema::Inspection;
 use crate::traffic_monitor::TrafficMonitor;
 use futures_util::future::{Either, select};
-use ifonly_client::{Client, ClientError, Pins, Policy, Retrying, Transport, Values, WishList};
+use ifonly_client::{Client, ClientError, Pins, ProfileValues, RetryPolicy, Retrying, Transport, WishList};
 use js_sys::{Function, Promise};
 use std::pin::pin;
 use std::rc::Rc;
@@ -16,15 +16,15 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
 
-/// Servers that agree about what they offer.
+/// A connection to the servers of one deployment.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct WasmClient {
     client: Client,
-    watch: Rc<TrafficMonitor>,
+    monitor: Rc<TrafficMonitor>,
 }
 
-/// Whom to meet.
+/// The servers to connect to, and the pins.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConnectOptions {
@@ -41,48 +41,48 @@ struct Address {
     token: Option<String>,
 }
 
-/// Meets the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Gives up when `stop`
+/// Connects to the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Stops when `stop`
 /// resolves.
 #[wasm_bindgen]
-pub async fn connect(meeting: String, stop: Promise) -> Result<WasmClient, JsValue> {
-    let ConnectOptions { servers, pins } = read(&meeting)?;
-    let watch = TrafficMonitor::new();
+pub async fn connect(options: String, stop: Promise) -> Result<WasmClient, JsValue> {
+    let ConnectOptions { servers, pins } = read(&options)?;
+    let monitor = TrafficMonitor::new();
     let transport = |Address { url, token }| -> Result<Arc<dyn Transport>, ClientError> {
-        let server = Arc::new(Server::new(&url, token, watch.clone())?);
-        Ok(Arc::new(Retrying::new(server, Policy::default(), Arc::new(BrowserClock))))
+        let server = Arc::new(FetchServer::new(&url, token, monitor.clone())?);
+        Ok(Arc::new(Retrying::new(server, RetryPolicy::default(), Arc::new(BrowserClock))))
     };
-    let transports = servers.into_iter().map(transport).collect::<Result<Vec<_>, _>>().map_err(refused)?;
-    let client = unless(stop, Client::connect(transports, &pins)).await?.map_err(refused)?;
-    Ok(WasmClient { client, watch })
+    let transports = servers.into_iter().map(transport).collect::<Result<Vec<_>, _>>().map_err(client_error)?;
+    let client = until_stopped(stop, Client::connect(transports, &pins)).await?.map_err(client_error)?;
+    Ok(WasmClient { client, monitor })
 }
 
 #[wasm_bindgen]
 impl WasmClient {
-    /// What they offer, as JSON.
+    /// The content of the manifest for a page, as JSON (see `Inspection`).
     pub fn inspect(&self) -> Result<String, JsValue> {
-        text(&Inspection::new(self.client.manifest(), self.client.server_failures()))
+        text(&Inspection::new(self.client.manifest(), self.client.failures()))
     }
 
-    /// The manifest, as it was served.
+    /// The manifest, as received.
     pub fn manifest(&self) -> String {
         self.client.manifest().json().to_owned()
     }
 
-    /// How a value of a column is understood, as JSON. Nothing is sent.
+    /// How a value of a column is interpreted, as JSON. Sends nothing.
     pub fn understand(&self, column: &str, value: &str) -> Result<String, JsValue> {
-        let understood = form_schema::understood(self.client.manifest().schema(), column, value);
-        text(&understood.map_err(|message| JsValue::from(problem(&Problem::input(message))))?)
+        let interpreted = form_schema::interpret(self.client.manifest().schema(), column, value);
+        text(&interpreted.map_err(|message| thrown(&JsError::input(message)))?)
     }
 
-    /// Whether a question can be, and what the person should know about it, as a JSON list. Nothing
-    /// is sent.
+    /// Checks a profile and wishes, and returns notes as a JSON list. Sends nothing.
     pub fn check(&self, profile: &str, wishes: &str) -> Result<String, JsValue> {
-        let (values, wishes) = question(profile, wishes)?;
-        text(&self.client.check(&values, &wishes).map_err(refused)?)
+        let (values, wishes) = query(profile, wishes)?;
+        text(&self.client.check(&values, &wishes).map_err(client_error)?)
     }
 
-    /// Asks, and gives what `ifonly ask --json` prints. `progress` is called with a server's
-    /// address, the step, and how many bytes of how many are there. Gives up when `stop` resolves.
+    /// Searches, and returns the JSON that `ifonly ask --json` prints. `progress` is called with
+    /// the address of a server, the step, the received bytes and the expected bytes. Stops when
+    /// `stop` resolves.
     pub async fn ask(
         &self,
         profile: String,
@@ -90,49 +90,49 @@ impl WasmClient {
         progress: Option<Function>,
         stop: Promise,
     ) -> Result<String, JsValue> {
-        self.watch.start(progress);
-        let (values, wishes) = match question(&profile, &wishes) {
-            Ok(question) => question,
+        self.monitor.start(progress);
+        let (values, wishes) = match query(&profile, &wishes) {
+            Ok(query) => query,
             Err(error) => {
-                // Servers have been met, so they see a search here too.
-                unless(stop, self.client.decoy(&read(&wishes).unwrap_or_default())).await?;
+                // The servers have already been contacted, so they must observe a search here too.
+                until_stopped(stop, self.client.dummy_search(&read(&wishes).unwrap_or_default())).await?;
                 return Err(error);
             }
         };
-        let answer = unless(stop, self.client.ask(&values, &wishes)).await?.map_err(refused)?;
+        let answer = until_stopped(stop, self.client.ask(&values, &wishes)).await?.map_err(client_error)?;
         text(&answer)
     }
 
-    /// What each server was sent in the last search, as a JSON list.
+    /// The messages of the last search, as a JSON list.
     pub fn seen(&self) -> Result<String, JsValue> {
-        text(&self.watch.sent())
+        text(&self.monitor.sent())
     }
 }
 
-fn question(profile: &str, wishes: &str) -> Result<(Values, WishList), JsValue> {
-    let values = Values::from_json(profile).map_err(|error| problem(&Problem::input(format!("profile: {error}"))))?;
+fn query(profile: &str, wishes: &str) -> Result<(ProfileValues, WishList), JsValue> {
+    let values = ProfileValues::from_json(profile).map_err(|error| thrown(&JsError::input(error)))?;
     Ok((values, read(wishes)?))
 }
 
 fn read<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, JsValue> {
-    serde_json::from_str(json).map_err(|error| problem(&Problem::input(error.to_string())))
+    serde_json::from_str(json).map_err(|error| thrown(&JsError::input(error.to_string())))
 }
 
 fn text(value: &impl serde::Serialize) -> Result<String, JsValue> {
-    serde_json::to_string(value).map_err(|error| problem(&Problem::input(error.to_string())))
+    serde_json::to_string(value).map_err(|error| thrown(&JsError::input(error.to_string())))
 }
 
-fn refused(error: ClientError) -> JsValue {
-    problem(&Problem::from(&error))
+fn client_error(error: ClientError) -> JsValue {
+    thrown(&JsError::from(&error))
 }
 
-/// Thrown as a text, which JavaScript turns into its error.
-fn problem(problem: &Problem) -> JsValue {
-    serde_json::to_string(problem).unwrap_or_default().into()
+/// The error as a JSON text to throw. The npm package converts it to its own error class.
+fn thrown(error: &JsError) -> JsValue {
+    serde_json::to_string(error).unwrap_or_default().into()
 }
 
-/// The work's result, or an empty text thrown if somebody says stop before.
-async fn unless<T>(stop: Promise, work: impl Future<Output = T>) -> Result<T, JsValue> {
+/// The result of the work. Throws an empty text if `stop` resolves first.
+async fn until_stopped<T>(stop: Promise, work: impl Future<Output = T>) -> Result<T, JsValue> {
     match select(pin!(work), JsFuture::from(stop)).await {
         Either::Left((result, _)) => Ok(result),
         Either::Right(_) => Err("".into()),

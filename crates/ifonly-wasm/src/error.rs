@@ -1,4 +1,4 @@
-//! What went wrong, as data: a page says it in the person's language and shows it where it belongs.
+//! Errors as data for JavaScript: a code that the page translates, the features and the servers.
 
 use ifonly_client::{ClientError, TransportError};
 use ifonly_values::schema::SchemaError;
@@ -7,32 +7,31 @@ use ifonly_values::wishes::WishError;
 /// An error for JavaScript.
 #[derive(Debug, serde::Serialize)]
 pub struct JsError {
-    /// Whose fault: `input`, `servers` or `integrity`, as on the command line.
+    /// The category: `input`, `servers` or `integrity`, as on the command line.
     pub kind: &'static str,
-    /// Which error.
+    /// The code of the error.
     pub code: &'static str,
-    /// The same in English words.
+    /// The error in English.
     pub message: String,
-    /// The features that it is about.
+    /// The features that the error concerns.
     pub features: Vec<String>,
-    /// The servers that it is about.
+    /// The servers that the error concerns.
     pub servers: Vec<ServerFailureInfo>,
 }
 
-/// A server that gave nothing.
+/// A server that gave no valid response.
 #[derive(Debug, serde::Serialize)]
 pub struct ServerFailureInfo {
     /// Its address.
     pub server: String,
-    /// Which trouble: the name of the server's own problem document, or what the transport calls
-    /// it.
+    /// The type of the server's problem document, or the name of the transport error.
     pub code: &'static str,
-    /// The same in English words.
+    /// The reason in English.
     pub message: String,
 }
 
 impl JsError {
-    /// A mistake of the caller, in words.
+    /// An error in the caller's input.
     pub fn input(message: String) -> JsError {
         JsError { kind: "input", code: "input", message, features: vec![], servers: vec![] }
     }
@@ -43,7 +42,7 @@ impl From<&ClientError> for JsError {
         let kind = error.category().name();
         let code = match error {
             ClientError::Url { .. } => "url",
-            ClientError::NobodyThere(_) => "nobody-there",
+            ClientError::NoServerReachable(_) => "no-server-reachable",
             ClientError::SameIndex { .. } => "same-index",
             ClientError::OtherAddress { .. } => "other-address",
             ClientError::ManifestsDiffer(_) => "manifests-differ",
@@ -75,7 +74,7 @@ impl From<&ClientError> for JsError {
             _ => vec![],
         };
         let servers = match error {
-            ClientError::ManifestsDiffer(said) => said
+            ClientError::ManifestsDiffer(digests) => digests
                 .iter()
                 .map(|(server, digest)| ServerFailureInfo {
                     server: server.clone(),
@@ -97,14 +96,14 @@ impl From<&ClientError> for JsError {
     }
 }
 
-/// What a server's trouble is called.
+/// The code of a transport error.
 pub fn name(error: &TransportError) -> &'static str {
     match error {
         TransportError::Refused { problem: Some(problem), .. }
         | TransportError::Busy { problem: Some(problem), .. } => problem.name(),
         TransportError::Refused { .. } => "refused",
         TransportError::CutOff(_) => "cut-off",
-        TransportError::UploadTimeout(_) => "slow",
+        TransportError::TimedOut(_) => "slow",
         TransportError::Busy { .. } => "busy",
         TransportError::Length { .. } | TransportError::Damaged => "damaged",
         TransportError::NotAServer(_) => "not-a-server",
@@ -131,16 +130,16 @@ mod tests {
     use ifonly_core::http_api::ProblemType;
 
     #[test]
-    fn an_error_says_whose_fault_it_is_which_fields_and_which_servers() {
-        let problem = JsError::from(&ClientError::Missing(vec!["age".into(), "job".into()]));
-        assert_eq!((problem.kind, problem.code, problem.features.len()), ("input", "missing", 2));
+    fn an_error_has_a_category_its_features_and_its_servers() {
+        let error = JsError::from(&ClientError::Missing(vec!["age".into(), "job".into()]));
+        assert_eq!((error.kind, error.code, error.features.len()), ("input", "missing", 2));
         let wish = WishError::Impossible { feature: "age".into() };
         assert_eq!(JsError::from(&ClientError::Wish(wish)).features, ["age"]);
         let refused = |problem| TransportError::Refused { status: 401, problem, detail: "no token".into() };
         let busy = |problem| TransportError::Busy {
             status: 503,
             problem,
-            detail: Some("rows 4 to 8 are away".into()),
+            detail: Some("rows 4 to 8 are unavailable".into()),
             retry_after: std::time::Duration::from_secs(1),
         };
         let failure = |error| ServerFailure { server: "https://a.example".into(), error };
@@ -151,13 +150,13 @@ mod tests {
             failure(busy(Some(ProblemType::ShardsUnavailable))),
             failure(busy(None)),
         ];
-        let problem = JsError::from(&ClientError::NobodyThere(server_failures));
-        assert_eq!((problem.kind, problem.code), ("servers", "nobody-there"));
-        let codes: Vec<&str> = problem.servers.iter().map(|server| server.code).collect();
-        assert_eq!(codes, ["unauthorized", "refused", "unreachable", "shards", "busy"]);
-        assert!(problem.message.contains("rows 4 to 8"), "{}", problem.message);
+        let error = JsError::from(&ClientError::NoServerReachable(server_failures));
+        assert_eq!((error.kind, error.code), ("servers", "no-server-reachable"));
+        let codes: Vec<&str> = error.servers.iter().map(|server| server.code).collect();
+        assert_eq!(codes, ["unauthorized", "refused", "unreachable", "shards-unavailable", "busy"]);
+        assert!(error.message.contains("rows 4 to 8"), "{}", error.message);
         let differ = ClientError::ManifestsDiffer(vec![("a".into(), "1".into()), ("b".into(), "2".into())]);
-        let problem = JsError::from(&differ);
-        assert_eq!((problem.kind, problem.servers.len()), ("integrity", 2));
+        let error = JsError::from(&differ);
+        assert_eq!((error.kind, error.servers.len()), ("integrity", 2));
     }
 }

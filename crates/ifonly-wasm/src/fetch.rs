@@ -1,14 +1,16 @@
-//! A server behind `fetch`: what a browser or Node has instead of sockets.
+//! The transport over `fetch`, for browsers and Node.
 //!
-//! The browser's own rules hold beside ours: the server must allow the page's origin (CORS), no
-//! cookie or referrer is sent, no redirect is followed and nothing is cached. It does not say why a
-//! connection failed.
+//! The server must allow the origin of the page (CORS). Requests send no cookie and no referrer,
+//! follow no redirect and are not cached. A browser does not reveal why a connection failed.
 
 use crate::clock::BrowserClock;
 use crate::traffic_monitor::TrafficMonitor;
-use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError, response};
+use ifonly_client::transport::{
+    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, TransportError, TransportFuture,
+    response,
+};
 use ifonly_client::{ClientError, Clock};
-use ifonly_core::http_api::{EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, SERVER_HEADER};
+use ifonly_core::http_api::{MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, SERVER_INDEX_HEADER};
 use ifonly_values::manifest::MAX_JSON;
 use js_sys::{Promise, Reflect, Uint8Array};
 use std::rc::Rc;
@@ -23,7 +25,7 @@ use web_sys::{
 
 #[wasm_bindgen]
 extern "C" {
-    // That of windows, workers and Node alike.
+    // Windows, workers and Node all have this global function.
     #[wasm_bindgen(js_name = fetch)]
     fn fetch(request: &Request) -> Promise;
 }
@@ -32,33 +34,37 @@ extern "C" {
 pub(crate) struct FetchServer {
     base: String,
     token: Option<String>,
-    watch: Rc<TrafficMonitor>,
+    monitor: Rc<TrafficMonitor>,
 }
 
 impl FetchServer {
-    /// The server at `url`, by the same rules as everywhere: TLS, except on this machine.
-    pub(crate) fn new(url: &str, token: Option<String>, watch: Rc<TrafficMonitor>) -> Result<FetchServer, ClientError> {
+    /// The server at `url`. Plain HTTP is allowed on loopback only.
+    pub(crate) fn new(
+        url: &str,
+        token: Option<String>,
+        monitor: Rc<TrafficMonitor>,
+    ) -> Result<FetchServer, ClientError> {
         let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
-        let Ok(parsed) = Url::new(url) else { return refuse("it cannot be read; write https://host:port") };
+        let Ok(parsed) = Url::new(url) else { return refuse("it cannot be parsed; write https://host:port") };
         match parsed.protocol().as_str() {
             "https:" => {}
             "http:" if response::is_loopback(&parsed.hostname()) => {}
-            "http:" => return refuse("plain HTTP is only for this machine; use https"),
+            "http:" => return refuse("plain HTTP is allowed on this machine only; use https://"),
             _ => return refuse("it must begin with https://"),
         }
         if !parsed.search().is_empty() || !parsed.hash().is_empty() {
-            return refuse("it has a query or a fragment; give the address only");
+            return refuse("it has a query or a fragment; write https://host:port");
         }
         if !parsed.username().is_empty() || !parsed.password().is_empty() {
-            return refuse("it names a user; give the address only");
+            return refuse("it has a user name or a password; write https://host:port");
         }
-        Ok(FetchServer { base: url.trim_end_matches('/').into(), token, watch })
+        Ok(FetchServer { base: url.trim_end_matches('/').into(), token, monitor })
     }
 
-    /// The response to a request, if it is one.
-    async fn request(&self, path: &str, message: Option<&[u8]>) -> Result<Exchanged, TransportError> {
-        let broken = |_: JsValue| TransportError::Unreachable("the request cannot be made".into());
-        let controller = Abort(AbortController::new().map_err(broken)?);
+    /// Sends a request; returns the response if its status is 200.
+    async fn request(&self, path: &str, message: Option<&[u8]>) -> Result<FetchResponse, TransportError> {
+        let broken = |_: JsValue| TransportError::Unreachable("the browser refused to create the request".into());
+        let abort = AbortGuard(AbortController::new().map_err(broken)?);
         let headers = Headers::new().map_err(broken)?;
         if let Some(token) = &self.token {
             headers.set("authorization", &format!("Bearer {token}")).map_err(broken)?;
@@ -75,43 +81,43 @@ impl FetchServer {
         init.set_cache(RequestCache::NoStore);
         init.set_redirect(RequestRedirect::Error);
         init.set_referrer_policy(ReferrerPolicy::NoReferrer);
-        init.set_signal(Some(&controller.0.signal()));
+        init.set_signal(Some(&abort.0.signal()));
         let request = Request::new_with_str_and_init(&format!("{}{path}", self.base), &init).map_err(broken)?;
         let response = JsFuture::from(fetch(&request)).await.map_err(|error| unreachable(&error))?;
         let response: Response = response.dyn_into().map_err(broken)?;
-        let exchanged = Exchanged { response, _abort: controller };
-        match exchanged.response.status() {
-            200 => Ok(exchanged),
+        let response = FetchResponse { response, _abort: abort };
+        match response.response.status() {
+            200 => Ok(response),
             status => {
-                let retry_after = exchanged.header("retry-after");
-                let body = exchanged.body(response::LONGEST_PROBLEM).await.unwrap_or_default();
+                let retry_after = response.header("retry-after");
+                let body = response.body(response::MAX_PROBLEM_LENGTH).await.unwrap_or_default();
                 Err(response::refusal(status, retry_after.as_deref(), &body))
             }
         }
     }
 }
 
-/// A response, and the end of its request should nobody want it any more.
-struct Exchanged {
+/// A response. Dropping it aborts the request.
+struct FetchResponse {
     response: Response,
-    _abort: Abort,
+    _abort: AbortGuard,
 }
 
-/// Ends a request that is still under way when it is let go.
-struct Abort(AbortController);
+/// Aborts a request on drop, if it is still running.
+struct AbortGuard(AbortController);
 
-impl Drop for Abort {
+impl Drop for AbortGuard {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Exchanged {
+impl FetchResponse {
     fn header(&self, name: &str) -> Option<String> {
         self.response.headers().get(name).ok().flatten()
     }
 
-    /// Hands the body over piece by piece.
+    /// Passes the body to `part` as its bytes arrive.
     async fn stream(&self, mut part: impl FnMut(&[u8]) -> Result<(), TransportError>) -> Result<(), TransportError> {
         let broken = |error: JsValue| TransportError::CutOff(reason(&error));
         let Some(body) = self.response.body() else { return Ok(()) };
@@ -131,16 +137,16 @@ impl Exchanged {
 
     /// The whole body, up to a limit.
     async fn body(&self, limit: usize) -> Result<Vec<u8>, TransportError> {
-        let mut whole = vec![];
+        let mut body = vec![];
         self.stream(|bytes| {
-            if whole.len() + bytes.len() > limit {
+            if body.len() + bytes.len() > limit {
                 return Err(TransportError::Length { have: limit as u64 + 1, need: limit });
             }
-            whole.extend_from_slice(bytes);
+            body.extend_from_slice(bytes);
             Ok(())
         })
         .await?;
-        Ok(whole)
+        Ok(body)
     }
 }
 
@@ -157,50 +163,50 @@ impl Exchange for FetchServer {
         Some(Arc::new(BrowserClock))
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
             let response = self.request(MANIFEST_PATH, None).await?;
-            let index = response::index(response.header(SERVER_HEADER).as_deref())?;
-            let named = response.header(EARLIER_HEADER).unwrap_or_default();
+            let index = response::index(response.header(SERVER_INDEX_HEADER).as_deref())?;
+            let digests = response.header(PREVIOUS_MANIFESTS_HEADER).unwrap_or_default();
             let manifest = response.body(MAX_JSON).await?.into();
-            let mut earlier = vec![];
-            for path in response::earlier_paths(named.as_bytes()) {
-                earlier.push(self.request(&path, None).await?.body(MAX_JSON).await?.into());
+            let mut previous = vec![];
+            for path in response::previous_manifest_paths(digests.as_bytes()) {
+                previous.push(self.request(&path, None).await?.body(MAX_JSON).await?.into());
             }
-            Ok(Greeting { index, manifest, earlier })
+            Ok(ManifestResponse { index, manifest, previous })
         })
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let Call { route, message, length } = call;
-            let step = self.watch.sends(&self.base, route.path(), &message);
-            self.watch.received(&self.base, step, 0, length);
-            let mut checked = Checked::new(length, response);
+            let ServerRequest { route, message, length } = request;
+            let step = self.monitor.record_message(&self.base, route.path(), &message);
+            self.monitor.report_progress(&self.base, step, 0, length);
+            let mut verifier = ChecksumVerifier::new(length, response);
             let body = self.request(route.path(), Some(&message)).await?;
             response::check_length(body.header("content-length").as_deref(), length)?;
             let mut received = 0;
             body.stream(|bytes| {
-                checked.part(bytes)?;
+                verifier.part(bytes)?;
                 received += bytes.len();
-                self.watch.received(&self.base, step, received.min(length), length);
+                self.monitor.report_progress(&self.base, step, received.min(length), length);
                 Ok(())
             })
             .await?;
-            checked.finish()
+            verifier.finish()
         })
     }
 }
 
-/// Browsers do not say why, so as not to tell pages what is in their visitor's network.
+/// A browser does not reveal the reason, because pages must not learn about the user's network.
 fn unreachable(error: &JsValue) -> TransportError {
     TransportError::Unreachable(format!(
-        "{}; nobody listens there, its certificate is not trusted here, or it does not allow pages from here to ask",
+        "{}; it may be offline, its certificate may not be trusted, or it does not allow this page",
         reason(error)
     ))
 }
 
 fn reason(error: &JsValue) -> String {
     let message = Reflect::get(error, &"message".into()).ok().and_then(|message| message.as_string());
-    response::plain(&message.unwrap_or_else(|| "it broke off".into()))
+    response::plain(&message.unwrap_or_else(|| "the connection failed".into()))
 }

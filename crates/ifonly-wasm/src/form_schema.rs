@@ -1,60 +1,60 @@
-//! What a page needs to know to make a form: every column with its kind, bounds and words, and who
-//! would get what.
+//! The content of a manifest as a page needs it for a form: columns with kind, bounds and words,
+//! schemes, and operators.
 
 use ifonly_client::ServerFailure;
 use ifonly_core::scheme::{ConstraintKind, CostModel, sealed};
 use ifonly_values::manifest::{Dataset, Manifest, OfferedScheme, Operator};
 use ifonly_values::schema::{Column, Feature, FeatureKind, Notation, Schema, Value};
 
-/// What the servers offer, for people.
+/// The manifest in the form that pages use.
 #[derive(Debug, serde::Serialize)]
 pub struct Inspection<'a> {
-    /// Name and version.
+    /// Name and version of the dataset.
     pub dataset: &'a Dataset,
-    /// The manifest's digest, as 64 hexadecimal digits.
+    /// The digest of the manifest, 64 hexadecimal digits.
     pub digest: String,
-    /// How many people are in it.
+    /// The number of rows.
     pub rows: usize,
-    /// So many servers together still learn nothing.
+    /// T: number of servers that may collude and learn nothing.
     pub threshold: usize,
-    /// So many may be silent.
+    /// S: number of unresponsive servers tolerated.
     pub silent: usize,
-    /// So many may lie.
+    /// B: number of lying servers corrected.
     pub lying: usize,
-    /// Whose key signed the records.
+    /// The public key that signs the records.
     pub signer: Option<String>,
-    /// The most records of one search.
+    /// The largest number of records of one search.
     pub top_limit: usize,
-    /// Who runs the servers.
+    /// The operators.
     pub operators: &'a [Operator],
-    /// The scheme to prefer.
+    /// The default scheme.
     pub default_scheme: &'a str,
-    /// All schemes on offer.
+    /// All offered schemes.
     pub schemes: Vec<SchemeInfo>,
-    /// What is asked about the person.
+    /// The columns of a profile.
     pub columns: Vec<ColumnInfo<'a>>,
-    /// Servers that could not be met, and why.
+    /// Servers that could not be connected, and why.
     pub server_failures: Vec<String>,
 }
 
-/// A scheme on offer.
+/// An offered scheme.
 #[derive(Debug, serde::Serialize)]
 pub struct SchemeInfo {
     /// Its name.
     pub name: &'static str,
-    /// What the person learns beside the record.
+    /// What the user learns in addition to the record.
     pub learns: &'static str,
-    /// How many servers it asks.
+    /// The number of servers that it uses.
     pub servers: usize,
-    /// How often all servers are asked before records are fetched; a sealed search fetches none.
+    /// The number of phases before record fetches. A sealed search has one phase and no fetches.
     pub phases: usize,
-    /// Whether every record is fetched in a step of its own.
+    /// Whether each record needs a record fetch.
     pub fetches: bool,
-    /// The most records.
+    /// The largest number of records of one search.
     pub top_limit: usize,
-    /// Whether costs are in values; otherwise they count levels.
+    /// Whether costs are computed from values; otherwise from levels.
     pub in_values: bool,
-    /// Whether directions, ranges and permitted values can be wished for.
+    /// Whether wishes may contain directions, ranges and permitted values.
     pub any_wish: bool,
 }
 
@@ -65,43 +65,43 @@ pub struct ColumnInfo<'a> {
     pub name: &'a str,
     /// `number`, `date`, `timestamp`, `ordinal` or `category`.
     pub kind: &'static str,
-    /// What it counts.
+    /// The unit.
     pub unit: Option<&'a str>,
-    /// What it means.
+    /// The description.
     pub description: Option<&'a str>,
-    /// What stands for a missing value; without one there must be a value.
+    /// The default for a missing value. Without a default, a value is required.
     pub default: Option<&'a str>,
-    /// Whether the institution suggests that it stays.
+    /// Whether the institution marks it as hard to change.
     pub suggest_immutable: bool,
-    /// Whether it has directions and ranges.
+    /// Whether its values are ordered, so that directions and ranges apply.
     pub ordered: bool,
-    /// Whether the manifest says how far rows typically lie from their median.
+    /// Whether the metric `mad` applies to it.
     pub deviation: bool,
-    /// The lowest number, as it is written.
+    /// The lowest number, in the notation of the column.
     pub min: Option<String>,
     /// The highest number.
     pub max: Option<String>,
-    /// The words, from the lowest up where they have an order.
+    /// The words, lowest first if they are ordered.
     pub words: Vec<&'a str>,
 }
 
 impl<'a> Inspection<'a> {
-    /// What this manifest offers.
+    /// Collects the content of a manifest.
     pub fn new(manifest: &'a Manifest, server_failures: &[ServerFailure]) -> Inspection<'a> {
-        let contents = manifest.fields();
+        let fields = manifest.fields();
         let schema = manifest.schema();
         let columns = schema.columns();
         Inspection {
-            dataset: &contents.dataset,
+            dataset: &fields.dataset,
             digest: hex::encode(manifest.digest()),
             rows: manifest.rows(),
-            threshold: contents.terms.threshold,
-            silent: contents.terms.silent,
-            lying: contents.terms.lying,
-            signer: contents.signer.map(|signer| signer.to_string()),
+            threshold: fields.params.threshold,
+            silent: fields.params.silent,
+            lying: fields.params.lying,
+            signer: fields.signer.map(|signer| signer.to_string()),
             top_limit: manifest.top_limit(),
             operators: manifest.operators(),
-            default_scheme: &contents.default_scheme,
+            default_scheme: &fields.default_scheme,
             schemes: manifest.schemes().iter().map(|offered| scheme(offered, manifest)).collect(),
             columns: columns.iter().map(|column| info(schema, column)).collect(),
             server_failures: server_failures.iter().map(ToString::to_string).collect(),
@@ -113,7 +113,7 @@ fn scheme(offered: &OfferedScheme, manifest: &Manifest) -> SchemeInfo {
     let scheme = offered.scheme();
     let (phases, top_limit) = match offered {
         OfferedScheme::Scans(instance) => (instance.phases(), manifest.top_limit()),
-        OfferedScheme::Sealed(_) => (1, manifest.top_limit().min(sealed::MOST_TOP)),
+        OfferedScheme::Sealed(_) => (1, manifest.top_limit().min(sealed::MAX_TOP)),
     };
     SchemeInfo {
         name: scheme.name,
@@ -127,7 +127,7 @@ fn scheme(offered: &OfferedScheme, manifest: &Manifest) -> SchemeInfo {
     }
 }
 
-/// What a column takes.
+/// Describes a column.
 pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
     let features = &schema.features()[column.features.clone()];
     let first = &features[0];
@@ -161,7 +161,7 @@ pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
     }
 }
 
-/// The words of a column, whether it is one feature or one per word.
+/// The words of a column, which is one feature or one feature per word.
 fn words(features: &[Feature]) -> Vec<&str> {
     match features {
         [single] => single.words().iter().map(String::as_str).collect(),
@@ -169,25 +169,25 @@ fn words(features: &[Feature]) -> Vec<&str> {
     }
 }
 
-/// How a value is understood.
+/// How a value is interpreted.
 #[derive(Debug, PartialEq, serde::Serialize)]
 pub struct InterpretedValue {
-    /// Whether it is missing, so that the default stands for it.
+    /// Whether it is missing, so that the default replaces it.
     pub missing: bool,
-    /// Whether it lies beyond the bounds, so that a bound stands for it.
+    /// Whether it is out of bounds, so that a bound replaces it.
     pub clamped: bool,
-    /// Its level, in values.
+    /// Its level, as a value or an interval of values.
     pub level: Option<String>,
-    /// Where it lies between the bounds, from 0 to 1; for words, among the words.
+    /// Its position between the bounds, or among the words, from 0 to 1.
     pub place: Option<f64>,
 }
 
-/// How the schema understands a value of a column.
-pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<InterpretedValue, String> {
+/// Interprets a value of a column as a search does.
+pub fn interpret(schema: &Schema, name: &str, text: &str) -> Result<InterpretedValue, String> {
     let columns = schema.columns();
     let Some(column) = columns.iter().find(|column| column.name == name) else {
         return Err(schema.named(name).err().map_or_else(
-            || format!("{name:?} is part of a column; give the value of the whole column"),
+            || format!("{name:?} is part of a one-hot column; give the value of the column instead"),
             |error| error.to_string(),
         ));
     };
@@ -196,7 +196,7 @@ pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Interpreted
     let value = Value::from(text);
     let mut encoded = vec![];
     schema.encode_column(column, &value, &mut encoded).map_err(|error| error.to_string())?;
-    // One level per feature, and a column has at least one.
+    // Every column has at least one feature, and every feature one level.
     let Some(own) = encoded.first().copied() else { return Err(format!("{name:?} has no level")) };
     let missing = schema.is_missing(column, &value);
     let (level, place) = match (&first.kind, features) {
@@ -207,19 +207,19 @@ pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Interpreted
         }
         (_, [_, _, ..]) => {
             let hit = encoded.iter().position(|encoded| encoded.level > 0);
-            (hit.map(|hit| words(features)[hit].to_owned()), hit.map(|hit| share(hit, features.len())))
+            (hit.map(|hit| words(features)[hit].to_owned()), hit.map(|hit| relative_position(hit, features.len())))
         }
         (_, _) => {
             let shown = first.show_level(own.level);
             let hit = shown.as_ref().and_then(|shown| first.words().iter().position(|word| word == shown));
-            (shown, hit.map(|hit| share(hit, first.words().len())))
+            (shown, hit.map(|hit| relative_position(hit, first.words().len())))
         }
     };
     Ok(InterpretedValue { missing, clamped: own.clamped, level, place })
 }
 
-fn share(place: usize, count: usize) -> f64 {
-    place as f64 / (count - 1).max(1) as f64
+fn relative_position(index: usize, count: usize) -> f64 {
+    index as f64 / (count - 1).max(1) as f64
 }
 
 #[cfg(test)]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_says_what_it_takes() {
+    fn every_column_has_its_kind_bounds_and_words() {
         let manifest = Manifest::new(ManifestFields::new("people", schema(), 9, 64, 2)).unwrap();
         let offered = Inspection::new(&manifest, &[]);
         let kinds: Vec<_> = offered.columns.iter().map(|column| (column.name, column.kind)).collect();
@@ -265,7 +265,7 @@ mod tests {
             kinds,
             [("age", "number"), ("since", "date"), ("grade", "ordinal"), ("city", "category"), ("housing", "category")]
         );
-        let [age, since, grade, city, _] = &offered.columns[..] else { panic!("another number of columns") };
+        let [age, since, grade, city, _] = &offered.columns[..] else { panic!("wrong number of columns") };
         assert_eq!((age.min.as_deref(), age.max.as_deref(), age.unit), (Some("20"), Some("60"), Some("years")));
         assert!(age.suggest_immutable && age.default.is_none() && age.ordered && !city.ordered);
         assert_eq!((since.min.as_deref(), since.max.as_deref()), (Some("1970-01-01"), Some("1970-01-11")));
@@ -276,20 +276,20 @@ mod tests {
     }
 
     #[test]
-    fn values_are_understood_as_a_search_understands_them() {
+    fn values_are_interpreted_as_in_a_search() {
         let schema = schema();
-        let place = |name, text| understood(&schema, name, text).unwrap().place;
+        let place = |name, text| interpret(&schema, name, text).unwrap().place;
         assert_eq!(place("age", "30"), Some(0.25));
         assert_eq!(place("since", "1970-01-06"), Some(0.5));
         assert_eq!(place("grade", "middle"), Some(0.5));
         assert_eq!(place("city", "B"), Some(1.0));
         assert_eq!(place("housing", "own"), Some(1.0));
-        let beyond = understood(&schema, "age", "70").unwrap();
+        let beyond = interpret(&schema, "age", "70").unwrap();
         assert!(beyond.clamped && beyond.level.as_deref() == Some("60") && beyond.place == Some(1.0));
-        let missing = understood(&schema, "grade", "").unwrap();
+        let missing = interpret(&schema, "grade", "").unwrap();
         assert!(missing.missing && missing.level.as_deref() == Some("low"));
         for (name, text) in [("age", "old"), ("age", ""), ("city", "C"), ("city=A", "yes"), ("nothing", "1")] {
-            assert!(understood(&schema, name, text).is_err(), "{name} {text}");
+            assert!(interpret(&schema, name, text).is_err(), "{name} {text}");
         }
     }
 }

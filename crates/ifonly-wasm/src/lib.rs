@@ -1,10 +1,11 @@
-//! Asking from a browser or from Node: `ifonly-client` over `fetch`, for JavaScript.
+//! The client for browsers and Node: `ifonly-client` with a transport over `fetch`.
 //!
-//! All of the protocol is Rust. What JavaScript calls is a `WasmClient`: `connect`, `inspect`,
-//! `check`, `ask`; plain data goes in and out as JSON, so that there is one form of it on the
-//! command line, in Python and here. Randomness is `crypto.getRandomValues` and nothing else.
+//! The whole protocol runs in Rust. JavaScript calls `connect` and the methods of `WasmClient`:
+//! `inspect`, `check`, `ask`. Data goes in and out as JSON in the same format as on the command
+//! line and in Python. The only source of randomness is `crypto.getRandomValues`.
 //!
-//! [`form`] and [`fault`] compile anywhere; what speaks with JavaScript only for WebAssembly.
+//! [`form_schema`] and [`error`] compile for every target; the bindings to JavaScript compile for
+//! WebAssembly only.
 #![forbid(unsafe_code)]
 
 #[cfg(target_family = "wasm")]

@@ -1,4 +1,4 @@
-//! What a person may see of their own search: how far each server is, and what it was sent.
+//! Shows users their own search: the progress of each server, and the messages sent to it.
 
 use ifonly_core::transcript::{Message, Tau};
 use js_sys::{Array, Function};
@@ -6,26 +6,26 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
-/// So many bytes of a payload are kept to be shown.
-const SHOWN: usize = 96;
+/// The number of payload bytes that are kept to be shown.
+const SHOWN_BYTES: usize = 96;
 
-/// One message, as its server saw it.
+/// One message, as its server received it.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct SentMessage {
     server: u8,
     address: String,
     path: &'static str,
-    /// Of the whole message.
+    /// Length of the message.
     bytes: usize,
-    /// Of the part that holds the share.
+    /// Length of the payload, which contains the share.
     payload: usize,
-    /// How it begins, in hexadecimal digits.
+    /// The first bytes of the payload, in hexadecimal digits.
     begins: String,
-    /// How many of its bits are ones.
+    /// The number of one bits of the payload.
     ones: u64,
 }
 
-/// Looks over the servers' shoulders for one person.
+/// Records the messages of one search and reports its progress.
 #[derive(Debug, Default)]
 pub(crate) struct TrafficMonitor {
     progress: RefCell<Option<Function>>,
@@ -37,7 +37,7 @@ impl TrafficMonitor {
         Rc::default()
     }
 
-    /// A new search begins.
+    /// Starts a new search.
     pub(crate) fn start(&self, progress: Option<Function>) {
         *self.progress.borrow_mut() = progress;
         self.sent.borrow_mut().clear();
@@ -47,35 +47,35 @@ impl TrafficMonitor {
         self.sent.borrow().iter().map(|(_, sent)| sent.clone()).collect()
     }
 
-    /// A message leaves; returns which step of the search it belongs to, counted from 1. A retry is
-    /// the same message.
-    pub(crate) fn sends(&self, address: &str, path: &'static str, message: &[u8]) -> usize {
-        let Ok(opened) = Message::decode(message) else { return 0 };
-        let (tau, payload) = (opened.tau(), &opened.payload);
+    /// Records a message before it is sent; returns its step of the search, from 1. A retry is the
+    /// same message and is recorded once.
+    pub(crate) fn record_message(&self, address: &str, path: &'static str, message: &[u8]) -> usize {
+        let Ok(decoded) = Message::decode(message) else { return 0 };
+        let (tau, payload) = (decoded.tau(), &decoded.payload);
         let mut sent = self.sent.borrow_mut();
-        let known = |(known, sent): &(Tau, SentMessage)| *known == tau && sent.server == opened.server;
-        if !sent.iter().any(known) {
+        let is_same = |(other, sent): &(Tau, SentMessage)| *other == tau && sent.server == decoded.server;
+        if !sent.iter().any(is_same) {
             let new = SentMessage {
-                server: opened.server,
+                server: decoded.server,
                 address: address.to_owned(),
                 path,
                 bytes: message.len(),
                 payload: payload.len(),
-                begins: hex::encode(payload.get(..SHOWN).unwrap_or(payload)),
+                begins: hex::encode(payload.get(..SHOWN_BYTES).unwrap_or(payload)),
                 ones: payload.iter().map(|byte| u64::from(byte.count_ones())).sum(),
             };
             sent.push((tau, new));
         }
-        sent.iter().filter(|(_, sent)| sent.server == opened.server).count()
+        sent.iter().filter(|(_, sent)| sent.server == decoded.server).count()
     }
 
-    /// So much of a server's answer is here.
-    pub(crate) fn received(&self, address: &str, step: usize, received: usize, of: usize) {
+    /// Reports how many bytes of a server's response have arrived.
+    pub(crate) fn report_progress(&self, address: &str, step: usize, received: usize, of: usize) {
         if let Some(progress) = &*self.progress.borrow() {
             let numbers = [step, received, of].map(|number| JsValue::from_f64(number as f64));
-            let told = Array::of1(&JsValue::from_str(address)).concat(&numbers.iter().collect::<Array>());
-            // Whoever listens may fail; the search goes on.
-            let _ = progress.apply(&JsValue::NULL, &told);
+            let arguments = Array::of1(&JsValue::from_str(address)).concat(&numbers.iter().collect::<Array>());
+            // An exception of the callback does not stop the search.
+            let _ = progress.apply(&JsValue::NULL, &arguments);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A bundle's rows for the lab: whom to attack, and whose leakage to compute.
+//! Rows of a bundle as input of `ifonly-lab`, for `ifonly attack` and `ifonly leakage`.
 
 use ifonly_bundle::Bundle;
 use ifonly_lab::attack::radix::Target;
 
-/// The database of a bundle under attack, with every scheme that it offers.
+/// The bundle as the target of an attack, with every scheme that it offers.
 pub fn target(bundle: &Bundle) -> Target {
     let manifest = bundle.manifest();
     Target {

@@ -1,5 +1,5 @@
-//! The worked example of docs/asking.md, asked of real servers, and what a person sees before
-//! asking.
+//! `ifonly ask` against real servers: the worked example of docs/asking.md, templates of profiles,
+//! input formats, and output to closed or full files.
 
 mod support;
 
@@ -58,7 +58,7 @@ impl Lender {
     }
 }
 
-/// Runs a command that reads this from standard input.
+/// Runs a command with this text on standard input.
 fn piped(arguments: &[&str], input: &[u8]) -> Output {
     let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
         .args(arguments)
@@ -76,7 +76,7 @@ fn piped(arguments: &[&str], input: &[u8]) -> Output {
 const ME: &str = "age = 27\nincome = 21000\nhousing = \"rent\"\n";
 
 #[test]
-fn the_worked_example_is_answered_as_written() {
+fn the_worked_example_of_the_documentation_has_the_documented_answers() {
     let lender = Lender::new();
     let cost = |document: &Value| (document["cost"].as_f64().unwrap() * 1e4).round() / 1e4;
     let (code, nearest) = lender.ask(ME, &[]);
@@ -84,15 +84,15 @@ fn the_worked_example_is_answered_as_written() {
     assert_eq!((&nearest["record"]["age"], &nearest["record"]["income"]), (&30.into(), &24_000.into()));
     let features: Vec<&str> =
         nearest["changes"].as_array().unwrap().iter().map(|change| change["feature"].as_str().unwrap()).collect();
-    assert_eq!(features, ["age", "income"], "the dearest first");
-    let (code, nobody) = lender.ask(ME, &["--immutable", "age"]);
+    assert_eq!(features, ["age", "income"], "the most expensive change is first");
+    let (code, no_match) = lender.ask(ME, &["--immutable", "age"]);
     assert_eq!(
-        (code, &nobody["found"], &nobody["wishes"]),
+        (code, &no_match["found"], &no_match["wishes"]),
         (3, &false.into(), &serde_json::json!(["age stays as it is"]))
     );
     let (_, owner) = lender.ask(ME, &["--permit", "housing=own"]);
     assert_eq!((cost(&owner), &owner["record"]["income"]), (2.0031, &52_000.into()));
-    // The same by a cost table and by directions: changing homes is free, growing older is dear.
+    // A cost table makes a change of housing free; a weight makes a higher age expensive.
     let table = lender.folder.path().join("costs.toml");
     std::fs::write(&table, "[housing]\nown = 0.0\nrent = 0.0\n").unwrap();
     let wishes = ["--cost-table", table.to_str().unwrap(), "--cost", "age=up:1000,down:1", "--cost", "income=l1"];
@@ -104,7 +104,7 @@ fn the_worked_example_is_answered_as_written() {
 }
 
 #[test]
-fn a_person_can_see_what_is_asked() {
+fn the_template_and_the_manifest_show_what_a_profile_needs() {
     let lender = Lender::new();
     let [first, second] = lender.urls();
     let template = fine(&["profile", first, second]);
@@ -118,31 +118,31 @@ fn a_person_can_see_what_is_asked() {
     let (code, missing) = lender.ask(&template, &[]);
     assert_eq!(code, 4);
     assert!(missing["error"]["message"].as_str().unwrap().contains("age, income, housing"), "{missing}");
-    let seen: Value = serde_json::from_str(&fine(&["inspect", first, second, "--json"])).unwrap();
-    assert_eq!(seen["manifest"]["rows"], 3);
+    let summary: Value = serde_json::from_str(&fine(&["inspect", first, second, "--json"])).unwrap();
+    assert_eq!(summary["manifest"]["rows"], 3);
     assert!(fine(&["inspect", first, second]).lines().all(|line| line.chars().count() <= 200));
 }
 
 #[test]
-fn tables_and_profiles_may_come_from_standard_input_and_compressed() {
+fn tables_and_profiles_can_be_compressed_and_come_from_standard_input() {
     let lender = Lender::new();
     let path = |name: &str| lender.folder.path().join(name).to_str().unwrap().to_owned();
-    let packed = |text: &str| {
+    let compressed = |text: &str| {
         let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
         encoder.write_all(text.as_bytes()).unwrap();
         encoder.finish().unwrap()
     };
     let manifest = |bundle: &str| std::fs::read_to_string(format!("{bundle}/manifest.json")).unwrap();
-    for (name, input) in [("plain", PEOPLE.as_bytes().to_vec()), ("packed", packed(PEOPLE))] {
+    for (name, input) in [("plain", PEOPLE.as_bytes().to_vec()), ("compressed", compressed(PEOPLE))] {
         let bundle = path(name);
-        // The key of the first, since a bundle without one makes its own.
+        // Both bundles use the signing key of the first; by default each would create its own.
         let key = path("people.bundle.signing.key");
         let flags = ["build", "-", "-o", &bundle, "--name", "people", "--target", "approved", "--accept", "yes"];
-        let output = piped(&[&flags[..], &["--sign", &key]].concat(), &input);
+        let output = piped(&[&flags[..], &["--signing-key", &key]].concat(), &input);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(manifest(&bundle), manifest(&path("people.bundle")));
     }
-    let cut = &packed(PEOPLE)[..40];
+    let cut = &compressed(PEOPLE)[..40];
     let output = piped(&["build", "-", "-o", &path("cut")], cut);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -153,13 +153,13 @@ fn tables_and_profiles_may_come_from_standard_input_and_compressed() {
 
     let [first, second] = lender.urls();
     let table = "housing|income|age\nown|1|1\nrent|21000|27\n";
-    std::fs::write(path("us.csv.gz"), packed(table)).unwrap();
+    std::fs::write(path("us.csv.gz"), compressed(table)).unwrap();
     let us = path("us.csv.gz");
     for (profile, row, input) in [
         ("-", "1", ME.as_bytes()),
         ("-", "1", br#"{"age": 27, "income": 21000, "housing": "rent"}"#),
         ("-", "2", table.as_bytes()),
-        ("-", "2", &packed(table)),
+        ("-", "2", &compressed(table)),
         (us.as_str(), "2", b""),
     ] {
         let flags = ["ask", "--server", first, "--server", second, "--json", "--profile", profile, "--row", row];
@@ -170,7 +170,7 @@ fn tables_and_profiles_may_come_from_standard_input_and_compressed() {
 }
 
 #[test]
-fn a_reader_who_stops_is_no_fault_and_shells_get_their_words() {
+fn completions_and_manual_pages_are_written_and_a_closed_pipe_is_not_an_error() {
     assert!(fine(&["completions", "bash"]).contains("max-changes"));
     let folder = tempfile::tempdir().unwrap();
     fine(&["man", folder.path().to_str().unwrap()]);
@@ -185,7 +185,7 @@ fn a_reader_who_stops_is_no_fault_and_shells_get_their_words() {
     let output = process.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(ifonly(&["ask", "--server", "http://127.0.0.1:1", "--row", "0"]).status.code(), Some(2));
-    // Other commands print line by line.
+    // Commands that print line by line report a full disk too.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let key = folder.path().join("root.key");
     let mut keygen = Command::new(env!("CARGO_BIN_EXE_ifonly"));

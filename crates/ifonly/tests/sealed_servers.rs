@@ -1,148 +1,88 @@
-//! Sealed searches at real servers: TLS between everybody, random questions, the answers of brute
+//! Sealed searches at real servers, with TLS between servers and to the client, compared with brute
 //! force.
 
 #[path = "support/questions.rs"]
 mod questions;
 mod support;
 
-use ifonly::{Client, Pins};
+use ifonly::{Client, Loopback, LoopbackOptions, LoopbackTls, Pins};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_client::Transport;
 use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_server::LoadedBundle;
-use ifonly_server::auth::tokens::Tokens;
-use ifonly_server::config::Limits;
-use ifonly_server::http::routes::AppState;
-use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
-use ifonly_server::tls::server;
-use questions::{COUNTS, Numbers, Question, Seen, name};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use ifonly_server::peers::RandomnessMode;
+use questions::{COUNTS, Numbers, QueryCounts, Question, name};
 use std::sync::Arc;
 use support::{Place, PortReservation, Server, fine};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// Certificates of three servers.
-struct Certificates {
-    folder: tempfile::TempDir,
-    trusted: String,
+/// Three servers over TLS on loopback, with the randomness mode of each server, and a client.
+async fn serve(numbers: &Numbers, randomness: [RandomnessMode; 3]) -> (Loopback, Client) {
+    let directory = tempfile::tempdir().unwrap();
+    let tls = LoopbackTls::create(directory.path(), 3).unwrap();
+    let trust = TlsTrust::pem(tls.certificates().as_bytes()).unwrap();
+    let (key, bundle) = (RootKey::generate(0, &mut OsRandom::default()), numbers.bundle());
+    let load = |index| LoadedBundle::new(&bundle, index, vec![key.clone()]).unwrap();
+    let peers = tls.peers(randomness, Ok).await.unwrap();
+    let options = LoopbackOptions { tls: Some(tls), peers, ..LoopbackOptions::default() };
+    let servers = Loopback::serve((1..=3).map(load).collect(), options).await.unwrap();
+    let transport = |url: &String| Arc::new(HttpServer::new(url, &trust, None).unwrap()) as Arc<dyn Transport>;
+    let client = Client::connect(servers.urls().iter().map(transport).collect(), &Pins::default()).await.unwrap();
+    (servers, client)
 }
 
-impl Certificates {
-    fn make() -> Certificates {
-        let mut made = Certificates { folder: tempfile::tempdir().unwrap(), trusted: String::new() };
-        for server in 1..=3 {
-            let signed = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
-            std::fs::write(made.file(server, "pem"), signed.cert.pem()).unwrap();
-            std::fs::write(made.file(server, "key"), signed.signing_key.serialize_pem()).unwrap();
-            made.trusted += &signed.cert.pem();
-        }
-        made
-    }
-
-    fn file(&self, server: usize, what: &str) -> PathBuf {
-        self.folder.path().join(format!("{server}.{what}"))
-    }
-
-    /// Starts three servers of these numbers, whose random bits come from where `sources` says, and
-    /// gives the ways to them.
-    async fn serve(&self, numbers: &Numbers, sources: [RandomnessMode; 3]) -> Vec<Arc<dyn Transport>> {
-        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut listeners = vec![];
-        for _ in 0..3 {
-            listeners.push(TcpListener::bind(local).await.unwrap());
-        }
-        let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-        let (key, bundle) = (RootKey::generate(0, &mut OsRandom::default()), numbers.bundle());
-        let trust = TlsTrust::pem(self.trusted.as_bytes()).unwrap();
-        let mut ways: Vec<Arc<dyn Transport>> = vec![];
-        for ((server, listener), randomness) in (1..).zip(listeners).zip(sources) {
-            let (next, previous) = (server % 3 + 1, (server + 1) % 3 + 1);
-            let config = PeersConfig {
-                listen: local,
-                next: NextServer {
-                    addresses: vec![addresses[next - 1].to_string()],
-                    certificate: self.file(next, "pem"),
-                },
-                previous: PreviousServer { certificate: self.file(previous, "pem") },
-                randomness,
-                limits: PeerLimits::default(),
-            };
-            let (certificate, private) = (self.file(server, "pem"), self.file(server, "key"));
-            let peer_listener = PeerListener::on(listener, &config, server as u8, &certificate, &private).unwrap();
-            let loaded = LoadedBundle::new(&bundle, server as u8, vec![key.clone()]).unwrap();
-            // Everybody here has one address.
-            let limits = Limits { address_percent: 100, ..Limits::default() };
-            let app = AppState::new(loaded, Tokens::new(vec![], None).unwrap(), limits, vec![]);
-            let app = app.with_peers(Some(Arc::new(peer_listener.run())));
-            let tls = server::server(&certificate, &private).unwrap();
-            let bound = ifonly_server::Server::bind(app, local, None, Some(tls)).await.unwrap();
-            let url = format!("https://{}", bound.address());
-            ways.push(Arc::new(HttpServer::new(&url, &trust, None).unwrap()));
-            tokio::spawn(bound.run(std::future::pending()));
-        }
-        ways
-    }
-}
-
-/// Asks four at once, so that sessions meet each other.
-async fn ask_four(client: &Client, questions: [Question; 4], what: &str, seen: &mut Seen) {
+/// Runs four concurrent searches.
+async fn ask_four(client: &Client, questions: [Question; 4], what: &str, counts: &mut QueryCounts) {
     let ask = async |question: &Question| client.ask(&question.values(), &question.wishes).await;
     let [first, second, third, fourth] = &questions;
     let (first, second, third, fourth) = tokio::join!(ask(first), ask(second), ask(third), ask(fourth));
     for (question, answer) in questions.iter().zip([first, second, third, fourth]) {
         question.check(&answer.unwrap_or_else(|error| panic!("{what}: {error}")), what);
-        seen.count(question);
+        counts.add(question);
     }
 }
 
 #[test]
-fn two_hundred_random_questions_over_tls_have_the_answers_of_brute_force() {
-    let certificates = Certificates::make();
+fn two_hundred_random_searches_over_tls_have_the_results_of_brute_force() {
     let mut random = SeededRandom::new(31);
-    let mut seen = Seen::default();
-    for (place, count) in COUNTS.into_iter().enumerate() {
+    let mut counts = QueryCounts::default();
+    for (number, count) in COUNTS.into_iter().enumerate() {
         // Few levels, so that ties are common.
-        let (columns, range) = [(1, 2), (2, 3), (3, 2), (2, 9), (5, 4)][place % 5];
-        let source = [RandomnessMode::System, RandomnessMode::Keys][place % 2];
+        let (columns, range) = [(1, 2), (2, 3), (3, 2), (2, 9), (5, 4)][number % 5];
+        let mode = [RandomnessMode::System, RandomnessMode::Keys][number % 2];
         let numbers = Numbers::draw(columns, range, count, &mut random);
-        let what = format!("{columns} columns to {range}, {count} rows, random bits: {source}");
-        // Its servers end with it.
+        let what = format!("{columns} columns to {range}, {count} rows, randomness {mode}");
         let runtime = Runtime::new().unwrap();
         runtime.block_on(async {
-            let ways = certificates.serve(&numbers, [source; 3]).await;
-            let client = Client::connect(ways, &Pins::default()).await.unwrap();
+            let (_servers, client) = serve(&numbers, [mode; 3]).await;
             for _ in 0..3 {
                 let questions = std::array::from_fn(|_| numbers.question(&mut random));
-                ask_four(&client, questions, &what, &mut seen).await;
+                ask_four(&client, questions, &what, &mut counts).await;
             }
         });
         runtime.shutdown_background();
     }
-    println!("{seen:?}");
-    assert!(seen.asked >= 200 && seen.nobody > 10 && seen.ties > 10 && seen.several > 50, "{seen:?}");
+    println!("{counts:?}");
+    assert!(counts.queries >= 200 && counts.no_match > 10 && counts.ties > 10 && counts.several > 50, "{counts:?}");
 }
 
 #[test]
-fn servers_that_disagree_on_where_random_bits_come_from_say_so() {
-    let certificates = Certificates::make();
+fn servers_with_different_randomness_modes_refuse_the_session() {
     let mut random = SeededRandom::new(32);
     let numbers = Numbers::draw(2, 3, 5, &mut random);
     let question = numbers.question(&mut random);
     let runtime = Runtime::new().unwrap();
-    let said = runtime.block_on(async {
-        let ways =
-            certificates.serve(&numbers, [RandomnessMode::System, RandomnessMode::Keys, RandomnessMode::System]).await;
-        let client = Client::connect(ways, &Pins::default()).await.unwrap();
+    let error = runtime.block_on(async {
+        let modes = [RandomnessMode::System, RandomnessMode::Keys, RandomnessMode::System];
+        let (_servers, client) = serve(&numbers, modes).await;
         client.ask(&question.values(), &question.wishes).await.unwrap_err().to_string()
     });
     runtime.shutdown_background();
-    assert!(said.contains("has another randomness for this session"), "{said}");
+    assert!(error.contains("a different randomness for this session"), "{error}");
 }
 
-/// A bundle of these numbers for three servers, and whom to trust.
+/// Builds a bundle of these numbers for three servers. Returns the trusted certificate.
 fn built(place: &Place, numbers: &Numbers) -> TlsTrust {
     let header: Vec<String> = (0..3).map(name).collect();
     let lines = numbers.rows.iter().map(|row| row.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
@@ -153,69 +93,68 @@ fn built(place: &Place, numbers: &Numbers) -> TlsTrust {
     TlsTrust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
 }
 
-/// Numbers from 0 to 9, both of which occur: whoever reads the file sees from where to where they
-/// go.
+/// Integers from 0 to 9. Both ends occur, so that the build infers this range from the file.
 fn digits(random: &mut SeededRandom) -> Numbers {
     let mut numbers = Numbers::draw(3, 9, 63, random);
     numbers.rows.extend([vec![0; 3], vec![9; 3]]);
     numbers
 }
 
-fn way(server: &Server, trust: &TlsTrust) -> Arc<dyn Transport> {
+fn transport(server: &Server, trust: &TlsTrust) -> Arc<dyn Transport> {
     Arc::new(HttpServer::new(&server.url, trust, None).unwrap())
 }
 
 #[test]
-fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
+fn three_processes_have_the_results_of_brute_force_in_both_randomness_modes() {
     let mut random = SeededRandom::new(33);
     let (numbers, place) = (digits(&mut random), Place::empty());
     let trust = built(&place, &numbers);
-    let mut seen = Seen::default();
+    let mut counts = QueryCounts::default();
     for extra in [&[][..], &["--randomness", "keys"]] {
         let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
         let servers: Vec<Server> = (1..=3).map(|index| place.peer_server_with(index, &reservations, extra)).collect();
-        let ways = servers.iter().map(|server| way(server, &trust)).collect();
+        let transports = servers.iter().map(|server| transport(server, &trust)).collect();
         Runtime::new().unwrap().block_on(async {
-            let client = Client::connect(ways, &Pins::default()).await.unwrap();
+            let client = Client::connect(transports, &Pins::default()).await.unwrap();
             for _ in 0..5 {
                 let questions = std::array::from_fn(|_| numbers.question(&mut random));
-                ask_four(&client, questions, &format!("processes {extra:?}"), &mut seen).await;
+                ask_four(&client, questions, &format!("processes {extra:?}"), &mut counts).await;
             }
         });
     }
-    assert!(seen.asked == 40 && seen.several > 10, "{seen:?}");
+    assert!(counts.queries == 40 && counts.several > 10, "{counts:?}");
 }
 
 #[test]
-fn a_server_of_several_fronts_answers_whichever_is_asked_also_when_one_has_died() {
+fn sealed_searches_work_at_every_frontend_and_after_the_death_of_one() {
     let mut random = SeededRandom::new(34);
     let (numbers, place) = (digits(&mut random), Place::empty());
     let trust = built(&place, &numbers);
-    let mut seen = Seen::default();
-    // Servers 1 and 2 are two processes each.
+    let mut counts = QueryCounts::default();
+    // Servers 1 and 2 have two frontends each.
     let reservations: [[PortReservation; 3]; 2] =
         std::array::from_fn(|_| std::array::from_fn(|_| PortReservation::open()));
     let others = |server: usize| ["--next", &reservations[1][server % 3].address];
     let frontend = |server: usize, own: usize| {
-        let known = std::array::from_fn(|place| reservations[if place + 1 == server { own } else { 0 }][place].clone());
-        // Server 3 is one process.
+        let known = std::array::from_fn(|index| reservations[if index + 1 == server { own } else { 0 }][index].clone());
+        // Server 3 has one frontend.
         let others = others(server);
         place.peer_server_with(server, &known, if server == 2 { &[] } else { &others })
     };
     let third = frontend(3, 0);
     let [mut first, mut second] = [1, 2].map(|server| vec![frontend(server, 0), frontend(server, 1)]);
     let mut ask = |servers: [&Server; 3]| {
-        let ways = servers.map(|server| way(server, &trust)).into();
+        let transports = servers.map(|server| transport(server, &trust)).into();
         Runtime::new().unwrap().block_on(async {
-            let client = Client::connect(ways, &Pins::default()).await.unwrap();
+            let client = Client::connect(transports, &Pins::default()).await.unwrap();
             let questions = std::array::from_fn(|_| numbers.question(&mut random));
-            ask_four(&client, questions, "fronts", &mut seen).await;
+            ask_four(&client, questions, "frontends", &mut counts).await;
         });
     };
     for (one, two) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         ask([&first[one], &second[two], &third]);
     }
-    // Dropped, its process is killed.
+    // Dropping a server kills its process.
     drop((first.remove(0), second.remove(1)));
     ask([&first[0], &second[0], &third]);
 }

@@ -182,15 +182,15 @@ class _Workers:
                 _remove(directory)
 
     def _build(self, build: _ifonly.Build, parts: list[str], rows: Rows, directory: str) -> _build.Report:
-        work = build.work()
+        work = build.task()
         for stats in self._each("learning", _learn, parts, directory, work=work, rows=rows):
-            build.take(stats)
+            build.add_stats(stats)
         plan = build.plan()
         encoded = self._each("encoding", _encode, parts, directory, work=work, plan=plan, rows=rows)
         results: list[tuple[str, int]] = [tuple(json.loads(one)) for one in encoded]
         tallies = [tally for tally, _ in results]
         manifest = build.manifest(plan, tallies)
-        build.lend()
+        build.write_worker_key()
         counts = [str(count) for _, count in results]
         for _ in self._each("signing", _sign, counts, directory, manifest=manifest, threads=max(1, int(self.num_cpus))):
             pass
@@ -260,7 +260,7 @@ def _count(stage: str, directory: str, number: int) -> None:
 
 
 def _learn(part: str, directory: str, number: int, work: str, rows: Rows) -> bytes:
-    return _ifonly.build_learn(work, rows.of(part))
+    return _ifonly.build_collect_stats(work, rows.of(part))
 
 
 def _encode(part: str, directory: str, number: int, work: str, plan: str, rows: Rows) -> bytes:

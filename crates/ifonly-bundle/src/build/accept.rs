@@ -1,101 +1,100 @@
-//! Which rows were accepted: conditions on the target column, any of which is enough, or a mask
-//! that says it row by row.
+//! Which rows count as accepted: those that meet at least one condition on the target column, or
+//! those that an accept mask marks. Also detects features that repeat the mask (target leakage).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One condition: a value, or a comparison such as `>=5` or `!=no`.
+/// One accept condition on the target: a value, or a comparison such as `>=5` or `!=no`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct AcceptCondition {
     relation: Relation,
     value: String,
 }
 
-/// Who was accepted, row by row, as a program decided it: a model's predictions, most likely.
+/// Accepted rows as one boolean per row, for example the predictions of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptMask {
-    /// One truth value for every row of the table.
+    /// One boolean for every row of the table.
     pub rows: Vec<bool>,
-    /// What made them, in words that the manifest tells everybody.
+    /// How the mask was made, in words. The manifest publishes this text.
     pub definition: String,
 }
 
-/// What decides about a row.
+/// The rule that decides whether a row is accepted.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Acceptance {
-    /// Nothing: the table is a ready list of accepted rows.
-    Everybody,
-    /// The value in a column.
+    /// Every row is accepted.
+    AllRows,
+    /// The value in the target column, given by its index, meets one of the conditions.
     Target(usize, Vec<AcceptCondition>),
-    /// Its place. Masks stay in the process that has them.
+    /// The mask marks the row. A mask is not sent to worker processes.
     #[serde(skip)]
     Mask(AcceptMask),
 }
 
 impl Acceptance {
-    /// The column that says it, which is no feature.
+    /// The target column, which must not become a feature.
     pub(crate) fn target(&self) -> Option<usize> {
         match self {
             Acceptance::Target(column, _) => Some(*column),
-            Acceptance::Everybody | Acceptance::Mask(_) => None,
+            Acceptance::AllRows | Acceptance::Mask(_) => None,
         }
     }
 
-    /// The same in words, for the manifest.
+    /// A description of the rule for the manifest.
     pub(crate) fn definition(&self, columns: &[String]) -> String {
         match self {
-            Acceptance::Everybody => "every row of the data".into(),
+            Acceptance::AllRows => "every row of the data".into(),
             Acceptance::Target(column, conditions) => format!("{} is {}", columns[*column], any_of(conditions)),
             Acceptance::Mask(mask) => mask.definition.clone(),
         }
     }
 }
 
-/// Conditions, any of which is enough, in words.
+/// The conditions in words, joined by "or".
 pub(crate) fn any_of(conditions: &[AcceptCondition]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// A decision has a few values.
-const MOST_OTHERS: usize = 8;
+/// Maximum number of distinct values among the rejected rows: a decision column has few values.
+const MAX_REJECTED_VALUES: usize = 8;
 
-/// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and
-/// no other row has it. Such a column is the decision itself, most likely, which nobody should be
-/// asked for.
+/// Detects a column that alone determines the mask: all accepted rows have one value, and no other
+/// row has it. Such a column is probably the decision itself, and should not be a feature.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TargetLeakDetector {
     accepted: Option<String>,
-    others: Vec<String>,
-    no: bool,
+    rejected: Vec<String>,
+    ruled_out: bool,
 }
 
 impl TargetLeakDetector {
-    /// Takes a value of one row.
+    /// Adds the value of one row.
     pub(crate) fn take(&mut self, value: &str, accepted: bool) {
-        if self.no {
+        if self.ruled_out {
             return;
         }
         match accepted {
-            true => self.no = self.accepted.get_or_insert_with(|| value.into()) != value,
-            false if self.others.iter().any(|other| other == value) => {}
+            true => self.ruled_out = self.accepted.get_or_insert_with(|| value.into()) != value,
+            false if self.rejected.iter().any(|other| other == value) => {}
             false => {
-                self.others.push(value.into());
-                self.no = self.others.len() > MOST_OTHERS;
+                self.rejected.push(value.into());
+                self.ruled_out = self.rejected.len() > MAX_REJECTED_VALUES;
             }
         }
     }
 
-    /// Takes what was found in the rows behind.
-    pub(crate) fn merge(&mut self, behind: TargetLeakDetector) {
-        self.no |= behind.no;
-        behind.accepted.iter().for_each(|value| self.take(value, true));
-        behind.others.iter().for_each(|value| self.take(value, false));
+    /// Adds the result for the rows that follow.
+    pub(crate) fn merge(&mut self, next: TargetLeakDetector) {
+        self.ruled_out |= next.ruled_out;
+        next.accepted.iter().for_each(|value| self.take(value, true));
+        next.rejected.iter().for_each(|value| self.take(value, false));
     }
 
-    /// Whether it does.
-    pub(crate) fn tells(&self) -> bool {
-        let apart = |value: &String| !self.others.is_empty() && !self.others.contains(value);
-        !self.no && self.accepted.as_ref().is_some_and(apart)
+    /// Whether the column determines the mask.
+    pub(crate) fn leaks_target(&self) -> bool {
+        let differs = |value: &String| !self.rejected.is_empty() && !self.rejected.contains(value);
+        !self.ruled_out && self.accepted.as_ref().is_some_and(differs)
     }
 }
 
@@ -109,7 +108,7 @@ enum Relation {
     AtLeast,
 }
 
-// Longer signs first, because ">" begins ">=" too.
+// Longer signs first: ">" is a prefix of ">=".
 const SIGNS: [(&str, Relation); 8] = [
     (">=", Relation::AtLeast),
     ("<=", Relation::AtMost),
@@ -143,8 +142,8 @@ impl FromStr for AcceptCondition {
 }
 
 impl AcceptCondition {
-    /// Whether a value of the target meets the condition; an error where an order is asked of
-    /// something without one.
+    /// Whether a value of the target meets the condition. An ordering comparison with a value that
+    /// is not a number is an error.
     pub fn matches(&self, value: &str) -> Result<bool, String> {
         if !self.is_ordering() {
             let same = match (number(value), number(&self.value)) {
@@ -164,8 +163,8 @@ impl AcceptCondition {
         })
     }
 
-    /// Whether the condition is about exactly this text.
-    pub(crate) fn names(&self, text: &str) -> bool {
+    /// Whether the value of the condition is exactly this text.
+    pub(crate) fn has_value(&self, text: &str) -> bool {
         self.value == text
     }
 
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_mean_what_they_say() {
+    fn conditions_compare_numbers_as_numbers_and_texts_as_texts() {
         for (condition, yes, no) in [
             ("1", vec!["1", "1.0"], vec!["0", "yes"]),
             ("=yes", vec!["yes"], vec!["Yes", "no"]),
@@ -211,21 +210,21 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_mirrors_a_mask_is_noticed_and_others_are_not() {
-        let tells = |rows: &[(&str, bool)]| {
-            let mut telltale = TargetLeakDetector::default();
-            rows.iter().for_each(|(value, accepted)| telltale.take(value, *accepted));
-            telltale.tells()
+    fn only_a_column_that_determines_the_mask_is_reported() {
+        let leaks = |rows: &[(&str, bool)]| {
+            let mut detector = TargetLeakDetector::default();
+            rows.iter().for_each(|(value, accepted)| detector.take(value, *accepted));
+            detector.leaks_target()
         };
-        assert!(tells(&[("no", false), ("yes", true), ("maybe", false), ("yes", true)]));
-        assert!(!tells(&[("no", false), ("yes", true), ("yes", false)]));
-        assert!(!tells(&[("yes", true), ("sure", true), ("no", false)]));
-        assert!(!tells(&[("yes", true), ("yes", true)]));
-        assert!(!tells(&[]));
+        assert!(leaks(&[("no", false), ("yes", true), ("maybe", false), ("yes", true)]));
+        assert!(!leaks(&[("no", false), ("yes", true), ("yes", false)]));
+        assert!(!leaks(&[("yes", true), ("sure", true), ("no", false)]));
+        assert!(!leaks(&[("yes", true), ("yes", true)]));
+        assert!(!leaks(&[]));
     }
 
     #[test]
-    fn orders_need_numbers() {
+    fn ordering_comparisons_need_numbers() {
         assert_eq!(">=five".parse::<AcceptCondition>(), Err(r#"accept ">=five": "five" is not a number"#.into()));
         assert!(">".parse::<AcceptCondition>().is_err() && "".parse::<AcceptCondition>().is_err());
         assert!(">1".parse::<AcceptCondition>().unwrap().matches("many").is_err());

@@ -1,4 +1,7 @@
-//! The second pass of a build: encode the accepted rows, sign the records, write the bundle.
+//! The steps of a build: decide which rows are accepted, plan the encoding, encode the accepted
+//! rows (second pass), sign the records, and write the bundle with its manifest.
+//!
+//! `run` has the entry points, `task` the two passes over the data.
 
 #[cfg(feature = "build")]
 pub(crate) mod accept;

@@ -1,22 +1,24 @@
-//! What becomes of a part of the data on its way into a bundle: its levels and texts in files of
-//! their own, and how many rows have which level.
+//! The intermediate files of a build: the encoded rows of one part of the data.
 //!
-//! The files of part n stand in one directory, which all workers share: `part-n.levels` has the
-//! levels of its accepted rows, row by row, two bytes each; `part-n.texts` their records without
-//! signatures; `part-n.records` the same with them. Each is written under another name first and
-//! then renamed, so that a file under its name is whole, and whoever does a part again replaces it
-//! by the same bytes.
+//! All workers share one directory. Part n has three files there:
+//!
+//! - `part-n.levels`: the levels of its accepted rows, row by row, two bytes each, little-endian
+//! - `part-n.texts`: their records without signatures
+//! - `part-n.records`: their records with signatures, if a worker has signed them
+//!
+//! Each file is written under a temporary name and then renamed, so a file under its final name is
+//! complete. A worker that repeats a part replaces its files by the same bytes.
 
 use crate::build::sign::signed;
 use crate::error::BuildError;
-use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, report_progress};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SignatureContext, SigningKey};
 use ifonly_values::schema::{EncodedValue, Schema};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Where the files of a part are.
+/// The paths of the files of one part.
 #[derive(Clone, Debug)]
 pub struct PartFiles {
     directory: PathBuf,
@@ -24,59 +26,60 @@ pub struct PartFiles {
 }
 
 impl PartFiles {
-    /// Of the part with this number.
+    /// The files of the part with this number.
     pub fn new(directory: &Path, number: usize) -> PartFiles {
         PartFiles { directory: directory.into(), number }
     }
 
-    fn path(&self, ending: &str) -> PathBuf {
-        self.directory.join(format!("part-{}.{ending}", self.number))
+    fn path(&self, extension: &str) -> PathBuf {
+        self.directory.join(format!("part-{}.{extension}", self.number))
     }
 
     pub(crate) fn create(&self) -> Result<EncodedPart, BuildError> {
         Ok(EncodedPart { levels: self.writer("levels")?, texts: self.writer("texts")?, row: vec![] })
     }
 
-    fn writer(&self, ending: &str) -> Result<PartWriter, BuildError> {
-        let path = self.path(ending);
-        // A name of its own for everybody who tries, readable by its owner alone.
+    fn writer(&self, extension: &str) -> Result<PartWriter, BuildError> {
+        let path = self.path(extension);
+        // A unique name for each attempt; only the owner can read a temporary file.
         let new = tempfile::Builder::new().prefix(".part-").tempfile_in(&self.directory);
         let file = BufWriter::with_capacity(1 << 16, new.map_err(|source| io_error("create", &path, source))?);
         Ok(PartWriter { file, path })
     }
 
-    /// A file of so many bytes.
-    fn reader(&self, ending: &str, bytes: u64) -> Result<PartReader, BuildError> {
-        let path = self.path(ending);
+    /// Opens a file that must have exactly this length.
+    fn reader(&self, extension: &str, bytes: u64) -> Result<PartReader, BuildError> {
+        let path = self.path(extension);
         let file = File::open(&path).map_err(|source| io_error("read", &path, source))?;
         let have = file.metadata().map_err(|source| io_error("read", &path, source))?.len();
         if have != bytes {
-            let reason = format!("it has {have} bytes instead of {bytes}; it was changed, so build again");
+            let reason =
+                format!("it has {have} bytes instead of {bytes} because it was changed during the build; build again");
             return Err(BuildError::File { path, reason });
         }
         Ok(PartReader { file: BufReader::with_capacity(1 << 16, file), path })
     }
 
-    /// The levels of so many rows.
+    /// A reader of the levels of the part, which has this number of rows.
     pub(crate) fn levels(&self, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
         let file = self.reader("levels", rows * 2 * features as u64)?;
         Ok(LevelReader { file, left: rows, bytes: vec![0; 2 * features], levels: vec![0; features] })
     }
 
-    /// Signs the records of the part, into a file of its own.
+    /// Signs the records of the part and writes them to `part-n.records`.
     pub fn sign(&self, signing: &SigningJob<'_>, rows: u64, watch: ProgressCallback<'_>) -> Result<(), BuildError> {
         let mut to = self.writer("records")?;
         let mut done = 0;
         self.sign_into(signing, rows, &mut |records| {
-            tell(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows })?;
+            report_progress(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows })?;
             done += (records.len() / (signing.text_length + SIGNATURE_LENGTH)) as u64;
             to.write(records)
         })?;
-        tell(watch, BuildProgress { stage: BuildStage::Signing, done: rows, total: rows })?;
+        report_progress(watch, BuildProgress { stage: BuildStage::Signing, done: rows, total: rows })?;
         to.finish()
     }
 
-    /// Signs the records of the part and hands them on, some at a time.
+    /// Signs the records of the part and passes them to `to` in batches.
     pub(crate) fn sign_into(
         &self,
         signing: &SigningJob<'_>,
@@ -90,12 +93,12 @@ impl PartFiles {
         for first in (0..rows).step_by(BATCH as usize) {
             let batch = &mut batch[..BATCH.min(rows - first) as usize * length];
             texts.read(batch)?;
-            to(&signed(signing.key, &signing.subject, batch, length))?;
+            to(&signed(signing.key, &signing.context, batch, length))?;
         }
         Ok(())
     }
 
-    /// Hands on the signed records of the part, each of `length` bytes, some at a time.
+    /// Passes the signed records of the part, each of `length` bytes, to `to` in batches.
     pub(crate) fn records_into(
         &self,
         rows: u64,
@@ -113,47 +116,47 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Whether somebody has signed its records.
+    /// Whether a worker has signed the records of the part.
     pub(crate) fn is_signed(&self) -> bool {
         self.path("records").exists()
     }
 
-    /// Gives the room on the disk back; what is still in the way goes with the directory.
+    /// Removes the files to free disk space. Errors are ignored: the directory is removed later.
     pub(crate) fn remove(&self) {
-        for ending in ["levels", "texts", "records"] {
-            let _ = fs::remove_file(self.path(ending));
+        for extension in ["levels", "texts", "records"] {
+            let _ = fs::remove_file(self.path(extension));
         }
     }
 }
 
-/// Who signs for what, and how long the texts are.
+/// The key, the signature context and the record length with which a part is signed.
 #[derive(Debug)]
 pub struct SigningJob<'a> {
     pub(crate) key: &'a SigningKey,
-    pub(crate) subject: SignatureContext,
+    pub(crate) context: SignatureContext,
     pub(crate) text_length: usize,
 }
 
-/// How many rows were encoded, and how many have each level.
+/// The counts of the second pass over some rows: rows read and encoded, and rows per level.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct LevelCounts {
     pub(crate) read: u64,
     pub(crate) accepted: u64,
-    /// Rows that were accepted and lack nothing.
+    /// Accepted rows without a missing value that would drop them.
     pub(crate) kept: u64,
-    /// Per feature, how many rows have each level.
+    /// Per feature, the number of rows with each level.
     pub(crate) histograms: Vec<Vec<u64>>,
-    /// Per feature, how many values lay outside the bounds.
+    /// Per feature, the number of values outside its bounds.
     pub(crate) clamped: Vec<u64>,
 }
 
 impl LevelCounts {
     pub(crate) fn new(schema: &Schema) -> LevelCounts {
-        let histograms = schema.max_levels().iter().map(|&range| vec![0; range as usize + 1]).collect();
+        let histograms = schema.max_levels().iter().map(|&max_level| vec![0; max_level as usize + 1]).collect();
         LevelCounts { read: 0, accepted: 0, kept: 0, histograms, clamped: vec![0; schema.features().len()] }
     }
 
-    /// Rows that are in the bundle.
+    /// The number of rows for the bundle.
     pub fn rows(&self) -> u64 {
         self.kept
     }
@@ -161,13 +164,13 @@ impl LevelCounts {
     pub(crate) fn count(&mut self, levels: &[EncodedValue]) {
         self.kept += 1;
         for ((histogram, clamped), encoded) in self.histograms.iter_mut().zip(&mut self.clamped).zip(levels) {
-            // A schema's levels end at its ranges.
+            // In bounds: no encoded level exceeds the max level of its feature.
             histogram[encoded.level as usize] += 1;
             *clamped += u64::from(encoded.clamped);
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of other rows.
     pub(crate) fn add(&mut self, other: &LevelCounts) {
         let sum = |ours: &mut [u64], theirs: &[u64]| ours.iter_mut().zip(theirs).for_each(|(our, their)| *our += their);
         self.read += other.read;
@@ -178,7 +181,7 @@ impl LevelCounts {
     }
 }
 
-/// A part on its way to the disk.
+/// Writer of the levels and texts of one part.
 pub(crate) struct EncodedPart {
     levels: PartWriter,
     texts: PartWriter,
@@ -188,7 +191,7 @@ pub(crate) struct EncodedPart {
 impl EncodedPart {
     pub(crate) fn push(&mut self, levels: &[EncodedValue], text: &[u8]) -> Result<(), BuildError> {
         self.row.clear();
-        // No range is larger than two bytes can count.
+        // Max levels fit into two bytes.
         self.row.extend(levels.iter().flat_map(|encoded| (encoded.level as u16).to_le_bytes()));
         self.levels.write(&self.row)?;
         self.texts.write(text)
@@ -229,7 +232,7 @@ impl PartReader {
     }
 }
 
-/// The rows of a part.
+/// Reader of the levels of one part.
 pub(crate) struct LevelReader {
     file: PartReader,
     left: u64,
@@ -238,7 +241,7 @@ pub(crate) struct LevelReader {
 }
 
 impl LevelReader {
-    /// The next row; none when all have been.
+    /// The next row; `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<&[u16]>, BuildError> {
         if self.left == 0 {
             return Ok(None);

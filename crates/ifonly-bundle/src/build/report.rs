@@ -1,5 +1,7 @@
-//! What a build did, for people and programs.
+//! The report of a build: features, excluded columns, warnings and sizes, as JSON (serde) and as
+//! text for a terminal (`Display`).
 
+use crate::error::counted;
 use crate::format::summary::{SchemeSummary, summarise};
 use ifonly_core::scheme;
 use ifonly_values::manifest::Manifest;
@@ -7,70 +9,70 @@ use ifonly_values::schema::{Feature, FeatureKind, Notation};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What was built. Its `Display` is the table that a terminal shows.
+/// The result of a build. `Display` prints it for a terminal.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct BuildReport {
-    /// Rows in the data.
+    /// Number of rows in the data.
     pub rows_read: u64,
-    /// Rows in the bundle.
+    /// Number of rows in the bundle.
     pub rows_accepted: u64,
-    /// Accepted rows that are not in the bundle because a value was missing.
+    /// Number of accepted rows that were dropped because of missing values.
     pub rows_dropped: u64,
-    /// The features in order.
+    /// The features in the order of the schema.
     pub features: Vec<FeatureReport>,
     /// Columns that did not become features.
     pub left_out: Vec<ExcludedColumn>,
-    /// Features that alone say whom the mask accepts, where a mask said who was accepted.
+    /// Features that determine the accept mask exactly (target leakage); empty without a mask.
     pub telling: Vec<String>,
-    /// Why the recommended scheme is not on offer, if it is not.
+    /// Why the recommended scheme is not offered, if it is not.
     pub not_recommended: Option<String>,
-    /// The file with the key that signed the records.
+    /// The file of the signing key.
     pub signing_key: PathBuf,
-    /// Whether that key was made just now.
+    /// Whether this build created the signing key.
     pub key_is_new: bool,
-    /// Bytes on the disk.
+    /// Sizes of the files.
     pub sizes: BundleSizes,
-    /// What was written.
+    /// The manifest of the bundle.
     pub manifest: Manifest,
 }
 
-/// One feature.
+/// One feature of the bundle.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FeatureReport {
-    /// Its name.
+    /// The name of the feature.
     pub name: String,
     /// `numeric`, `ordinal` or `categorical`.
     pub kind: &'static str,
-    /// R_k, the largest level.
+    /// R_k, the max level.
     pub range: u32,
-    /// How many levels values can have; two categories are the first and the last level of their
-    /// range.
+    /// Number of levels that values can have. Of a categorical feature with two categories, only
+    /// the first and the last level are used.
     pub levels: u32,
-    /// How numbers become levels.
+    /// The scale that maps numbers to levels.
     pub scale: &'static str,
-    /// The widest interval of numbers that is one level, as people write it; `None` where every
-    /// level is one value.
+    /// Width of the widest interval that is one level, with its unit; `None` if every level is one
+    /// value.
     pub widest: Option<String>,
-    /// The share of accepted rows in the fullest level, where rows have been counted.
+    /// Share of the accepted rows in the level with the most rows, if rows were counted.
     pub fullest: Option<f64>,
-    /// Which level that is, in values.
+    /// The values of that level.
     pub fullest_level: Option<String>,
-    /// Its bounds or values, shortened.
+    /// The bounds, or the values in shortened form.
     pub values: String,
-    /// How many values lay outside the bounds and were moved to the nearest one.
+    /// Number of values outside the bounds, which were moved to the nearest bound.
     pub clamped: u64,
 }
 
 /// A column that did not become a feature.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExcludedColumn {
-    /// Its name.
+    /// The name of the column.
     pub column: String,
-    /// Why.
+    /// Why it is not a feature.
     pub reason: String,
 }
 
-/// Bytes of a bundle's files.
+/// Sizes of the files of a bundle, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BundleSizes {
     /// `manifest.json`.
@@ -82,8 +84,8 @@ pub struct BundleSizes {
 }
 
 impl FeatureReport {
-    /// About this feature, whose levels so many rows have; nothing is said about rows that nobody
-    /// counted.
+    /// The report for a feature. `histogram` has the number of rows with each level; it is empty if
+    /// rows were not counted.
     pub fn new(feature: &Feature, clamped: u64, histogram: &[u64]) -> FeatureReport {
         let (kind, scale, values) = match &feature.kind {
             FeatureKind::Numeric { scale, notation } => {
@@ -113,13 +115,14 @@ impl FeatureReport {
         }
     }
 
-    /// Whether so many rows fall into one interval that wishes and costs hardly see the feature.
+    /// Whether one interval holds so many rows that the feature hardly affects costs and
+    /// constraints.
     fn collapses(&self) -> bool {
         self.widest.is_some() && self.fullest.is_some_and(|share| share > 0.25)
     }
 }
 
-/// The widest interval of a numeric feature, as a number with its unit; days and seconds for dates.
+/// The width of the widest interval of a numeric feature; in days or seconds for dates and times.
 fn widest(feature: &Feature) -> Option<String> {
     let FeatureKind::Numeric { scale, notation } = &feature.kind else { return None };
     if scale.is_exact() {
@@ -127,7 +130,7 @@ fn widest(feature: &Feature) -> Option<String> {
     }
     let width = |level: u32| scale.interval(level).map(|interval| interval.high - interval.low);
     let widest = (0..=scale.max_level()).filter_map(width).filter(|width| width.is_finite()).fold(0.0, f64::max);
-    // Binary fractions leave a tail that nobody wants to read.
+    // Rounded, because binary fractions have long decimal representations.
     let number = format!("{widest:.3e}").parse::<f64>().unwrap_or(widest);
     Some(match notation {
         Notation::Date => format!("{number} days"),
@@ -137,77 +140,94 @@ fn widest(feature: &Feature) -> Option<String> {
 }
 
 impl BuildReport {
-    /// What its author may want to look at.
+    /// Warnings for the author of the bundle.
     pub fn warnings(&self) -> Vec<String> {
-        let left_out = self.left_out.iter().map(|out| format!("column {:?} is left out: {}", out.column, out.reason));
-        let telling = self.telling.iter().map(|name| {
-            format!("feature {name:?} alone says who was accepted: if it is the decision itself, exclude it")
+        let left_out = self
+            .left_out
+            .iter()
+            .map(|excluded| format!("column {:?} is excluded: {}", excluded.column, excluded.reason));
+        let leaking = self.telling.iter().map(|name| {
+            format!(
+                "feature {name:?} determines the target exactly (target leakage); exclude it if it encodes the decision"
+            )
         });
         let clamped = self.features.iter().filter(|feature| feature.clamped > 0).map(|feature| {
             let FeatureReport { name, clamped, values, .. } = feature;
-            format!("feature {name:?}: {clamped} values outside {values} were moved to the nearest bound")
+            match clamped {
+                1 => format!("feature {name:?}: 1 value outside {values} was moved to the nearest bound"),
+                _ => format!("feature {name:?}: {clamped} values outside {values} were moved to the nearest bound"),
+            }
         });
         let collapsed = self.features.iter().filter(|feature| feature.collapses()).map(|feature| {
             let FeatureReport { name, fullest, fullest_level, .. } = feature;
             let (share, level) = (100.0 * fullest.unwrap_or_default(), fullest_level.as_deref().unwrap_or_default());
             format!(
                 "feature {name:?}: {share:.0}% of the rows are in one level, {level}; another scale (exact, log), more \
-                 levels or nearer bounds would tell them apart"
+                 levels or narrower bounds would distinguish them"
             )
         });
-        let terms = &self.manifest.fields().terms;
+        let terms = &self.manifest.fields().params;
         let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal());
         let nominal: Vec<String> = nominal.map(|feature| format!("{:?}", feature.name)).collect();
-        let labels = (!nominal.is_empty()).then(|| {
+        let nominal = (!nominal.is_empty()).then(|| {
             let names = nominal.join(", ");
-            format!("more than two categories in {names}: only table schemes are offered; one_hot = true lifts that")
+            format!(
+                "more than two categories in {names}: only table schemes can be offered; set one_hot = true to offer \
+                 others"
+            )
         });
         let scheme = self.not_recommended.iter().map(|reason| {
             let default = &self.manifest.fields().default_scheme;
-            format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
+            format!("the default scheme is {default}, because the recommended scheme cannot be offered: {reason}")
         });
         let summary = summarise(&self.manifest);
-        // A sealed search is not among the named ones, and gives less.
-        let beyond = |offer: &&SchemeSummary| scheme::named(offer.name).is_some_and(|scheme| !scheme.is_gated());
-        let extra = summary.schemes.iter().filter(beyond).map(|offer| {
-            let repeats = match offer.rounds > 1 && terms.shuffle {
-                true => "; its later rounds see the rows in one order, so shuffling protects them less",
+        // `scheme::named` does not know the sealed search, which reveals less than gated schemes.
+        let reveals_more =
+            |scheme: &&SchemeSummary| scheme::named(scheme.name).is_some_and(|scheme| !scheme.is_gated());
+        let extra = summary.schemes.iter().filter(reveals_more).map(|summary| {
+            let repeats = match summary.rounds > 1 && terms.shuffle {
+                true => "; all its phases use one row order, so the shuffle protects the rows less",
                 false => "",
             };
             format!(
-                "scheme {} gives more away than the gated ones: {}{repeats}. Cheating: {}",
-                offer.name,
-                offer.learns,
-                offer.cheat()
+                "scheme {} reveals more than the gated schemes: {}{repeats}. A client that breaks the protocol gets at \
+                 most {}",
+                summary.name,
+                summary.learns,
+                summary.cheat()
             )
         });
         let extra: Vec<String> = extra.collect();
         let costly = (terms.silent + terms.lying > 0 || terms.verified).then(|| {
-            let most = summary.schemes.iter().max_by_key(|offer| (offer.cheat_bits, offer.cheat_records));
-            most.map(|offer| {
+            let most = summary.schemes.iter().max_by_key(|scheme| (scheme.cheat_bits, scheme.cheat_records));
+            most.map(|scheme| {
                 format!(
-                    "servers to spare and verified answers also serve clients that cheat; with {}: {}",
-                    offer.name,
-                    offer.cheat()
+                    "tolerance of silent or lying servers and verified answers also help clients that break the protocol; \
+                     with {} they get at most {}",
+                    scheme.name,
+                    scheme.cheat()
                 )
             })
         });
         let filled = self.manifest.schema().features().iter().filter_map(|feature| {
-            let stands = feature.default.as_ref()?;
-            Some(format!("feature {:?}: {stands:?} stands for missing values", feature.column()))
+            let default = feature.default.as_ref()?;
+            Some(format!("feature {:?}: missing values are replaced by {default:?}", feature.column()))
         });
         let mut filled: Vec<String> = filled.collect();
         filled.dedup();
-        let dropped = (self.rows_dropped > 0)
-            .then(|| format!("{} accepted rows are left out, because a value is missing", self.rows_dropped));
+        let dropped = match self.rows_dropped {
+            0 => None,
+            1 => Some("1 accepted row was dropped because of missing values".into()),
+            rows => Some(format!("{rows} accepted rows were dropped because of missing values")),
+        };
         let extra = extra.into_iter().chain(costly.flatten());
         left_out
-            .chain(telling)
+            .chain(leaking)
             .chain(filled)
             .chain(dropped)
             .chain(clamped)
             .chain(collapsed)
-            .chain(labels)
+            .chain(nominal)
             .chain(scheme)
             .chain(extra)
             .collect()
@@ -221,20 +241,20 @@ impl fmt::Display for BuildReport {
             writeln!(f, "{}", wrapped(&format!("warning: {warning}")))?;
         }
         let BundleSizes { manifest, rows, records } = self.sizes;
-        writeln!(f, "{} of {} rows accepted", self.rows_accepted, self.rows_read)?;
+        writeln!(f, "{} of {} accepted", self.rows_accepted, counted(self.rows_read, "row"))?;
         writeln!(f, "{rows} bytes of rows, {records} bytes of records, {manifest} bytes of manifest")?;
         let Some(signer) = self.manifest.fields().signer else { return Ok(()) };
         let (new, key) = (if self.key_is_new { "new " } else { "" }, self.signing_key.display());
         writeln!(f, "records signed with the {new}key {key}, public key {signer}")?;
-        writeln!(f, "keep that file from the servers and from everybody else: with it, records can be forged")
+        writeln!(f, "never copy this key to a server: its holder can forge records")
     }
 }
 
-/// Columns of a terminal that everybody has.
+/// Width of the output, in columns of a terminal.
 const WIDTH: usize = 80;
 
-/// The text in lines of at most 80 columns, but for words that are longer; all lines but the first
-/// are indented.
+/// Wraps a text at [`WIDTH`] columns, except for words that are longer. Indents all lines but the
+/// first.
 fn wrapped(text: &str) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     for word in text.split(' ') {
@@ -249,14 +269,14 @@ fn wrapped(text: &str) -> String {
     lines + &line
 }
 
-/// The features as a table of at most 80 columns.
+/// Prints the features as a table of at most [`WIDTH`] columns.
 pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureReport]) -> fmt::Result {
-    const LONGEST_NAME: usize = 24;
-    let longest = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
-    let name = longest(&mut features.iter().map(|feature| feature.name.chars().count().min(LONGEST_NAME)), 7);
+    const MAX_NAME: usize = 24;
+    let column_width = |texts: &mut dyn Iterator<Item = usize>, min: usize| texts.max().unwrap_or(0).max(min);
+    let name = column_width(&mut features.iter().map(|feature| feature.name.chars().count().min(MAX_NAME)), 7);
     let none = || "-".to_owned();
     let wide = |feature: &FeatureReport| feature.widest.clone().unwrap_or_else(none);
-    let widest = longest(&mut features.iter().map(|feature| wide(feature).chars().count()), 6);
+    let widest = column_width(&mut features.iter().map(|feature| wide(feature).chars().count()), 6);
     writeln!(
         f,
         "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  values",
@@ -265,7 +285,7 @@ pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureRepo
     for feature in features {
         let line = format!(
             "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  {}",
-            cut(&feature.name, LONGEST_NAME),
+            cut(&feature.name, MAX_NAME),
             feature.kind,
             feature.levels,
             wide(feature),
@@ -284,14 +304,14 @@ fn cut(text: &str, length: usize) -> String {
     }
 }
 
-/// The first few words.
+/// The first few words, and the number of all words if there are more.
 fn shown(words: &[String], between: &str) -> String {
     const SHOWN: usize = 6;
-    // Quotes as `ifonly ask --permit` takes them.
+    // Words with commas are quoted, so that users can copy them into a list of permitted values.
     let quoted = |word: &String| if word.contains(',') { format!("\"{word}\"") } else { word.clone() };
     let mut parts: Vec<String> = words.iter().take(SHOWN).map(quoted).collect();
     if words.len() > SHOWN {
-        parts.push(format!("… ({} in all)", words.len()));
+        parts.push(format!("… ({} in total)", words.len()));
     }
     parts.join(between)
 }
@@ -301,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_before_the_terminal_does() {
+    fn wrapped_lines_are_at_most_as_wide_as_the_terminal() {
         let text = format!("warning: {} {} end", "some words ".repeat(20).trim(), "x".repeat(100));
         let lines: Vec<String> = wrapped(&text).lines().map(str::to_owned).collect();
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH || line.trim() == "x".repeat(100)), "{lines:?}");

@@ -1,9 +1,18 @@
-//! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
+//! Building a bundle: collect statistics of the columns, encode the accepted rows, write the
+//! bundle.
 //!
-//! [`Build`] has the steps by themselves, for whoever shares them among workers: `work` says what
-//! is to be done with each part of the data, [`Work::learn`] and then [`Work::encode`] do it,
-//! [`PartFiles::sign`](crate::PartFiles::sign) signs, and `assemble` puts the parts together. One
-//! process takes the same steps with all rows as the only part, so who did what shows in no byte.
+//! [`build`] and [`build_from`] run all steps in one process. [`Build`] has the single steps, so
+//! that several workers can share them:
+//!
+//! 1. [`Build::task`] describes the work; workers receive it.
+//! 2. [`BuildTask::collect_stats`] makes the first pass over a part of the data.
+//! 3. [`Build::plan`] infers the schema from the statistics of all parts.
+//! 4. [`BuildTask::encode`] makes the second pass over a part.
+//! 5. [`PartFiles::sign`](crate::PartFiles::sign) signs the records of a part (optional).
+//! 6. [`Build::assemble`] joins the parts and writes the bundle.
+//!
+//! A build in one process is the same with a single part, so the bytes of a bundle do not depend on
+//! the number of workers.
 
 use crate::build::accept::{AcceptCondition, AcceptMask, Acceptance};
 use crate::build::parts::{LevelCounts, PartFiles};
@@ -31,19 +40,19 @@ use ifonly_values::manifest::Manifest;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// What a program gives beside, or instead of, what a command line names.
+/// Inputs that a program can give in memory, beside the options.
 #[derive(Debug, Default)]
 pub struct BuildInputs {
     /// The table, instead of a data file.
     #[cfg(feature = "arrow")]
     pub table: Option<ArrowTable>,
-    /// Who was accepted, instead of a target.
+    /// The accepted rows, instead of a target.
     pub mask: Option<AcceptMask>,
-    /// What a schema file would say, instead of one.
+    /// The settings, instead of a schema file.
     pub settings: Option<SchemaFile>,
 }
 
-/// Builds a bundle. `progress` is called now and then during both passes over the data.
+/// Builds a bundle. `progress` is called repeatedly during all stages.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildReport, BuildError> {
     build_from(options, BuildInputs::default(), &mut |done| {
         progress(done);
@@ -51,30 +60,29 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(BuildProgress)) ->
     })
 }
 
-/// Builds a bundle from what a program has at hand. `watch` is called now and then, and may end the
-/// build.
+/// Builds a bundle with inputs from memory. `watch` is called repeatedly, and may stop the build.
 pub fn build_from(
     options: &BuildOptions,
     inputs: BuildInputs,
     watch: ProgressCallback<'_>,
 ) -> Result<BuildReport, BuildError> {
     let build = Build::new(options.clone(), inputs, watch)?;
-    let work = build.work();
-    let everything = work.whole();
-    let plan = build.plan(&work.collect_stats(&everything, watch)?)?;
-    let workplace = build.scratch_dir()?;
-    let tally = work.encode(&plan, &everything, &PartFiles::new(workplace.directory(), 0), watch)?;
-    build.assemble(&plan, &[tally], &workplace, watch)
+    let task = build.task();
+    let all_rows = task.all_rows();
+    let plan = build.plan(&task.collect_stats(&all_rows, watch)?)?;
+    let scratch = build.scratch_dir()?;
+    let counts = task.encode(&plan, &all_rows, &PartFiles::new(scratch.directory(), 0), watch)?;
+    build.assemble(&plan, &[counts], &scratch, watch)
 }
 
-/// A build in steps.
+/// A build in single steps; see the module documentation for their order.
 pub struct Build {
     options: BuildOptions,
     settings: SchemaFile,
-    /// By the place of columns in the data.
+    /// By index of the column in the data.
     columns: Vec<FeatureOverrides>,
-    keeping: SigningKeyFile,
-    work: BuildTask,
+    key_file: SigningKeyFile,
+    task: BuildTask,
 }
 
 impl std::fmt::Debug for Build {
@@ -84,21 +92,22 @@ impl std::fmt::Debug for Build {
 }
 
 impl Build {
-    /// Refuses what will be refused whatever the data is, before somebody takes pains to get at it:
-    /// an output that exists, a key that cannot be read.
+    /// Checks the options that do not depend on the data: the output path and the signing key. Call
+    /// it before data is fetched at some expense.
     pub fn check(options: &BuildOptions) -> Result<(), BuildError> {
         write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
         SigningKeyFile::of(options).map(drop)
     }
 
-    /// Brings options and data together: opens every file, and refuses what contradicts itself
-    /// before anything is read.
+    /// Opens all data files and checks the settings against their columns. Reads no rows yet.
     pub fn new(options: BuildOptions, inputs: BuildInputs, watch: ProgressCallback<'_>) -> Result<Build, BuildError> {
         write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
-        let keeping = SigningKeyFile::of(&options)?;
+        let key_file = SigningKeyFile::of(&options)?;
         let settings = match (&options.schema, inputs.settings) {
             (Some(_), Some(_)) => {
-                return Err(BuildError::Settings("a schema file and settings: give one of them".into()));
+                return Err(BuildError::Settings(
+                    "both a schema file and settings were given; give only one of them".into(),
+                ));
             }
             (Some(path), None) => SchemaFile::read(path)?,
             (None, settings) => settings.unwrap_or_default(),
@@ -120,57 +129,59 @@ impl Build {
         };
         let listed = columns.iter().map(words).collect();
         let medians = ColumnRequests { options: &options, settings: &settings, columns: &columns }.medians();
-        let work = BuildTask { tables, acceptance, listed, medians };
-        Ok(Build { options, settings, columns, keeping, work })
+        let task = BuildTask { tables, acceptance, listed, medians };
+        Ok(Build { options, settings, columns, key_file, task })
     }
 
-    /// What workers need to know.
-    pub fn work(&self) -> &BuildTask {
-        &self.work
+    /// The task description that workers receive.
+    pub fn task(&self) -> &BuildTask {
+        &self.task
     }
 
-    /// How rows are encoded, from what was learnt about all of them.
-    pub fn plan(&self, learnt: &TableStats) -> Result<EncodingPlan, BuildError> {
+    /// The encoding plan that follows from the statistics of all rows.
+    pub fn plan(&self, stats: &TableStats) -> Result<EncodingPlan, BuildError> {
         ColumnRequests { options: &self.options, settings: &self.settings, columns: &self.columns }
-            .plan(&self.work, learnt)
+            .plan(&self.task, stats)
     }
 
-    /// A directory for the files of parts, beside the bundle.
+    /// Creates a directory beside the bundle for the files of the parts.
     pub fn scratch_dir(&self) -> Result<ScratchDir, BuildError> {
         ScratchDir::new(&self.options.output)
     }
 
-    /// Writes the signing key into a workplace, for workers that sign. It goes when the workplace
-    /// goes.
-    pub fn lend_key(&self, workplace: &ScratchDir) -> Result<PathBuf, BuildError> {
-        self.keeping.lend(workplace.directory())
+    /// Writes the signing key to the scratch directory, for workers that sign. The file is removed
+    /// with the directory.
+    pub fn write_worker_key(&self, scratch: &ScratchDir) -> Result<PathBuf, BuildError> {
+        self.key_file.write_copy(scratch.directory())
     }
 
-    /// The manifest, which follows when all parts are encoded; their records are signed for it.
-    pub fn manifest(&self, plan: &EncodingPlan, tallies: &[LevelCounts]) -> Result<Manifest, BuildError> {
-        let tally = self.total(plan, tallies)?;
-        let schema = with_deviations(plan.schema.clone(), &tally.histograms)?;
-        // The plan has compared the number with the largest M.
-        let mut contents =
-            deployment::contents(&self.options, schema, tally.kept as usize, plan.text_length + SIGNATURE_LENGTH)?;
-        contents.signer = Some(self.keeping.key.public());
-        contents.dataset.accepted = Some(self.work.acceptance.definition(self.work.tables.columns()));
-        Ok(Manifest::new(contents)?)
+    /// The manifest, from the counts of all encoded parts. The signatures of records cover its
+    /// schema.
+    pub fn manifest(&self, plan: &EncodingPlan, parts: &[LevelCounts]) -> Result<Manifest, BuildError> {
+        let total = self.total(plan, parts)?;
+        let schema = with_deviations(plan.schema.clone(), &total.histograms)?;
+        // No overflow: the plan has checked that the number of rows is at most `Params::MAX_ROWS`.
+        let (rows, record_length) = (total.kept as usize, plan.text_length + SIGNATURE_LENGTH);
+        let mut fields = deployment::manifest_fields(&self.options, schema, rows, record_length)?;
+        fields.signer = Some(self.key_file.key.public());
+        fields.dataset.accepted = Some(self.task.acceptance.definition(self.task.tables.columns()));
+        Ok(Manifest::new(fields)?)
     }
 
-    /// Puts the parts together, the files of which are in the workplace in order, and the bundle in
-    /// its place. Records that nobody has signed are signed here.
+    /// Joins the parts, whose files are in the scratch directory, and moves the bundle to its
+    /// output path. Signs the records that no worker has signed. `parts` has the counts of the
+    /// parts in order.
     pub fn assemble(
         &self,
         plan: &EncodingPlan,
-        tallies: &[LevelCounts],
-        workplace: &ScratchDir,
+        parts: &[LevelCounts],
+        scratch: &ScratchDir,
         watch: ProgressCallback<'_>,
     ) -> Result<BuildReport, BuildError> {
-        let manifest = self.manifest(plan, tallies)?;
-        let sizes = assemble::assemble(&self.options, &self.keeping, &manifest, tallies, workplace, watch)?;
-        let tally = self.total(plan, tallies)?;
-        let features = manifest.schema().features().iter().zip(&tally.clamped).zip(&tally.histograms);
+        let manifest = self.manifest(plan, parts)?;
+        let sizes = assemble::assemble(&self.options, &self.key_file, &manifest, parts, scratch, watch)?;
+        let total = self.total(plan, parts)?;
+        let features = manifest.schema().features().iter().zip(&total.clamped).zip(&total.histograms);
         let features =
             features.map(|((feature, &clamped), histogram)| FeatureReport::new(feature, clamped, histogram)).collect();
         let wanted = &self.options.deployment;
@@ -179,30 +190,30 @@ impl Build {
             (!recommended).then(|| deployment::not_offered(manifest.fields(), scheme::DEFAULT.name).to_string());
         Ok(BuildReport {
             rows_read: plan.rows,
-            rows_accepted: tally.kept,
-            rows_dropped: plan.accepted - tally.kept,
+            rows_accepted: total.kept,
+            rows_dropped: plan.accepted - total.kept,
             features,
             left_out: plan.left_out.clone(),
-            telling: plan.telling.clone(),
+            telling: plan.leaking.clone(),
             not_recommended,
-            signing_key: self.keeping.path.clone(),
-            key_is_new: self.keeping.is_new,
+            signing_key: self.key_file.path.clone(),
+            key_is_new: self.key_file.is_new,
             sizes,
             manifest,
         })
     }
 
-    /// All tallies in one, compared with what was learnt.
-    fn total(&self, plan: &EncodingPlan, tallies: &[LevelCounts]) -> Result<LevelCounts, BuildError> {
+    /// The sum of the counts of all parts. Checks that both passes saw the same number of rows.
+    fn total(&self, plan: &EncodingPlan, parts: &[LevelCounts]) -> Result<LevelCounts, BuildError> {
         let mut total = LevelCounts::new(&plan.schema);
-        tallies.iter().for_each(|tally| total.add(tally));
+        parts.iter().for_each(|counts| total.add(counts));
         if (total.read, total.accepted) != (plan.rows, plan.accepted) {
-            let reason = "the file changed while it was being read; try again".into();
-            return Err(BuildError::File { path: self.work.tables.first(), reason });
+            let reason = "the file changed while it was being read; build again".into();
+            return Err(BuildError::File { path: self.task.tables.first(), reason });
         }
         if total.kept == 0 {
             return Err(BuildError::Settings(
-                "every accepted row has a missing value somewhere; use --missing median or most-common, or exclude columns"
+                "every accepted row has a missing value; set `missing` to median or most-common, or exclude columns"
                     .into(),
             ));
         }
@@ -210,7 +221,7 @@ impl Build {
     }
 }
 
-/// Who was accepted, by the options or else by the schema file.
+/// The rule for accepted rows, from the options or else from the schema file.
 fn acceptance(
     options: &BuildOptions,
     settings: &SchemaFile,
@@ -226,10 +237,10 @@ fn acceptance(
         accept.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(BuildError::Settings)?;
     let refuse = |reason: &str| Err(BuildError::Settings(reason.into()));
     match (options.target.as_ref().or(settings.target.as_ref()), mask) {
-        (Some(_), Some(_)) => refuse("a target and a mask: give one of them"),
+        (Some(_), Some(_)) => refuse("both a target and a mask were given; give only one of them"),
         (Some(name), None) => Ok(Acceptance::Target(find_column(columns, name, "target")?, accept)),
-        (None, _) if !accept.is_empty() => refuse("accept needs a target: which column holds these values?"),
+        (None, _) if !accept.is_empty() => refuse("accept needs a target; name the column that has these values"),
         (None, Some(mask)) => Ok(Acceptance::Mask(mask)),
-        (None, None) => Ok(Acceptance::Everybody),
+        (None, None) => Ok(Acceptance::AllRows),
     }
 }

@@ -1,9 +1,8 @@
-//! The institution's key and the file that it is kept in.
+//! The signing key of the institution, and its file.
 //!
-//! Records are signed when everything else is known: a signature covers the schema, whose
-//! deviations come from all rows. The key stands beside the bundle unless the builder has one, and
-//! never inside: whoever has it can forge records, and servers are just whom the signatures guard
-//! against.
+//! Records are signed last, because a signature covers the schema, and the deviations in the schema
+//! depend on all rows. By default the key file is beside the bundle, never inside: the holder of
+//! the key can forge records, and the signatures protect against servers that do so.
 
 use crate::error::BuildError;
 use crate::options::BuildOptions;
@@ -14,15 +13,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A key, the file that it is in, and whether that is still to be written.
+/// A signing key with the path of its file.
 pub(crate) struct SigningKeyFile {
     pub(crate) key: SigningKey,
     pub(crate) path: PathBuf,
+    /// Whether the key was just generated and its file does not exist yet.
     pub(crate) is_new: bool,
 }
 
 impl SigningKeyFile {
-    /// The key that a build was given, or the one beside the bundle, or a new one.
+    /// The key that the options name, or else the key beside the bundle, or else a new key.
     pub(crate) fn of(options: &BuildOptions) -> Result<SigningKeyFile, BuildError> {
         if let Some(path) = &options.signing_key {
             return Ok(SigningKeyFile { key: load_key(path)?, path: path.clone(), is_new: false });
@@ -36,17 +36,15 @@ impl SigningKeyFile {
         }
     }
 
-    /// Writes the key into a directory that only its owner can look into, for other processes of
-    /// theirs.
-    pub(crate) fn lend(&self, directory: &Path) -> Result<PathBuf, BuildError> {
+    /// Writes a copy of the key to a private directory, for worker processes of the same user.
+    pub(crate) fn write_copy(&self, directory: &Path) -> Result<PathBuf, BuildError> {
         let path = directory.join("signing.key");
         save_key(&path, &self.key)?;
         Ok(path)
     }
 
-    /// Writes a new key to its file, then does what needs it; where that fails, the file goes
-    /// again.
-    pub(crate) fn keep(&self, then: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+    /// Writes a new key to its file and then runs `then`. Removes the new file if `then` fails.
+    pub(crate) fn save_then(&self, then: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
         if self.is_new {
             save_key(&self.path, &self.key)?;
         }
@@ -60,17 +58,17 @@ impl SigningKeyFile {
 
 #[derive(serde::Deserialize, Zeroize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct KeyText {
     public_key: String,
     signing_key: String,
 }
 
-/// Reads a signing key, which only its owner may be able to read.
+/// Reads a signing key. Refuses a file that other users than its owner can read.
 pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
-    const LONGEST: u64 = 4096;
+    const MAX_BYTES: u64 = 4096;
     let refuse = |reason: String| BuildError::File { path: path.into(), reason };
     let io = |source: std::io::Error| match source.kind() {
-        ErrorKind::NotFound => refuse("there is no such signing key; `ifonly keygen --signing-key` makes one".into()),
+        ErrorKind::NotFound => refuse("no such signing key file; check the path, or create a key first".into()),
         _ => BuildError::Io { action: "read", path: path.into(), source },
     };
     let file = File::open(path).map_err(io)?;
@@ -79,27 +77,29 @@ pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
         use std::os::unix::fs::PermissionsExt;
         if file.metadata().map_err(io)?.permissions().mode() & 0o077 != 0 {
             let path = path.display();
-            return Err(refuse(format!("others than its owner can read this signing key; run: chmod 600 {path}")));
+            return Err(refuse(format!("other users can read this signing key; run: chmod 600 {path}")));
         }
     }
-    let malformed = || refuse("this is not a signing key; `ifonly keygen --signing-key` makes one".into());
+    let malformed = || refuse("not a valid signing key file; check the path, or create a key first".into());
     let mut text = Zeroizing::new(String::new());
-    file.take(LONGEST).read_to_string(&mut text).map_err(|_| malformed())?;
-    let parsed = Zeroizing::new(toml::from_str::<Text>(&text).map_err(|_| malformed())?);
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|_| malformed())?;
+    let parsed = Zeroizing::new(toml::from_str::<KeyText>(&text).map_err(|_| malformed())?);
     let mut bytes = Zeroizing::new([0; 32]);
     hex::decode_to_slice(&parsed.signing_key, bytes.as_mut()).map_err(|_| malformed())?;
     let key = SigningKey::new(&bytes);
     match key.public().to_string() == parsed.public_key {
         true => Ok(key),
-        false => Err(refuse("the public key in it is another one's; it was changed or damaged".into())),
+        false => {
+            Err(refuse("the public key in it does not match its signing key: the file was changed or damaged".into()))
+        }
     }
 }
 
-/// Writes a key to a file that only its owner can read. An existing file is never overwritten.
+/// Writes a key to a new file that only its owner can read. Never overwrites an existing file.
 pub fn save_key(path: &Path, key: &SigningKey) -> Result<(), BuildError> {
     let hex = Zeroizing::new(hex::encode(key.expose()));
     let text = Zeroizing::new(format!(
-        "# Records are signed with this key. It stays with whoever builds bundles: with it, servers could forge records.\n\
+        "# Signing key for records. Never copy it to a server: its holder can forge records.\n\
          public_key = \"{}\"\nsigning_key = \"{}\"\n",
         key.public(),
         hex.as_str()
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn keys_round_trip_are_private_and_never_overwritten() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("signing.key");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("signing.key");
         let key = SigningKey::new(&[3; 32]);
-        assert!(load_key(&path).unwrap_err().to_string().contains("keygen --signing-key"));
+        assert!(load_key(&path).unwrap_err().to_string().contains("no such signing key file"));
         save_key(&path, &key).unwrap();
         assert_eq!(load_key(&path).unwrap().expose(), key.expose());
         assert!(matches!(save_key(&path, &key), Err(BuildError::Io { .. })));

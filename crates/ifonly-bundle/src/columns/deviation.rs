@@ -1,13 +1,15 @@
-//! How far each ordered feature typically lies from its median, a public statistic that costs may
-//! be scaled by.
+//! The deviation of each ordered feature: a public statistic by which the metric `mad` scales
+//! costs.
 //!
-//! The median absolute deviation; where more than half of the rows have the median itself, that is
-//! 0 and nothing can be divided by it, so the mean absolute deviation stands for it.
+//! The deviation is the median absolute deviation, median(|v − median(v)|). It is 0 if more than
+//! half of the rows have the median itself. Costs are divided by the deviation, so in this case the
+//! mean absolute deviation is used instead.
 
 use crate::error::BuildError;
 use ifonly_values::schema::{Deviation, DeviationKind, Schema};
 
-/// The schema with each ordered feature's deviation, from how many rows have each level.
+/// The schema with the deviation of each ordered feature. `histograms` has, per feature, the number
+/// of rows with each level.
 pub(crate) fn with_deviations(schema: Schema, histograms: &[Vec<u64>]) -> Result<Schema, BuildError> {
     let mut features = schema.features().to_vec();
     for (feature, histogram) in features.iter_mut().zip(histograms) {
@@ -29,15 +31,15 @@ fn deviation(values: Vec<(f64, u64)>) -> Option<Deviation> {
     [median, mean].into_iter().find(|deviation| deviation.value > 0.0)
 }
 
-/// The middle of counted values; between two middles, their mean.
+/// The median of values with counts; the mean of the two middle values if their number is even.
 pub(crate) fn median(mut values: Vec<(f64, u64)>) -> Option<f64> {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let total: u64 = values.iter().map(|(_, count)| count).sum();
     let at = |rank: u64| {
-        let mut seen = 0;
+        let mut cumulative = 0;
         values.iter().find_map(|(value, count)| {
-            seen += count;
-            (seen > rank).then_some(*value)
+            cumulative += count;
+            (cumulative > rank).then_some(*value)
         })
     };
     Some((at(total.checked_sub(1)? / 2)? + at(total / 2)?) / 2.0)
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deviations_are_medians_of_distances_to_the_median_or_else_means() {
+    fn the_deviation_is_the_median_absolute_deviation_or_the_mean_if_that_is_zero() {
         let median = |value| Some(Deviation { value, of: DeviationKind::Median });
         // 0, 0, 1, 4: median 0.5, distances 0.5, 0.5, 0.5, 3.5.
         assert_eq!(deviation(vec![(0.0, 2), (1.0, 1), (4.0, 1)]), median(0.5));

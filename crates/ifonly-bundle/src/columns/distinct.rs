@@ -1,27 +1,27 @@
-//! The different values of a column, with their counts, while they are few.
+//! The distinct values of a column with their counts, up to [`MAX_DISTINCT`] values.
 //!
-//! Beyond [`MAX_DISTINCT`] of them a column is merely "many", and of those only one thing is still
-//! asked: whether most were new when they became too many. That depends on the order of the rows.
-//! So that parts of a table can be looked at apart and still give what one reader would see, every
-//! value is kept with the place where it came first, also when nobody lists the values any more.
+//! Beyond this limit the values are no longer listed. Only one question remains: whether most
+//! values were new when the limit was exceeded, which depends on the order of the rows. Therefore
+//! every value is stored with the position of its first occurrence, also after the limit. So the
+//! results of separate parts of a table can be merged to exactly the result for the whole table.
 
 use crate::columns::notation::is_other_date;
 use crate::columns::text_map::TextMap;
 use ifonly_values::schema::Notation;
 
-/// More different values are not listed: no feature has more levels.
+/// Maximum number of listed values: no feature has more levels.
 pub(crate) const MAX_DISTINCT: usize = 65_536;
 
-/// One of the values.
+/// One distinct value.
 #[derive(Clone, Copy)]
 pub(crate) struct DistinctValue {
     pub(crate) count: u64,
-    pub(crate) is: TextClass,
-    /// How many values, equal or not, came before it.
+    pub(crate) class: TextClass,
+    /// Number of values, equal or not, before its first occurrence.
     first: u64,
 }
 
-/// What a text is, so that its next occurrence need not be read.
+/// The class of a text, stored so that repeated values are parsed once.
 #[derive(Clone, Copy)]
 pub(crate) enum TextClass {
     Number(f64),
@@ -39,12 +39,12 @@ impl TextClass {
     }
 }
 
-/// The values.
+/// The distinct values of a column.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-#[serde(from = "Sent", into = "Sent")]
+#[serde(from = "SerialValues", into = "SerialValues")]
 pub(crate) struct DistinctValues {
-    /// All, or the first [`MAX_DISTINCT`] of too many.
-    seen: TextMap<DistinctValue>,
+    /// All values, or the first [`MAX_DISTINCT`] if there are more.
+    values: TextMap<DistinctValue>,
     state: State,
 }
 
@@ -52,48 +52,48 @@ pub(crate) struct DistinctValues {
 enum State {
     #[default]
     Listed,
-    /// One more came, behind so many values.
+    /// The limit was exceeded, after `at` values.
     TooMany { at: u64 },
-    /// One was too long to be a category, and would fill the memory.
+    /// A value was too long for a category. Long values are not stored, to bound the memory.
     Long,
 }
 
 impl DistinctValues {
-    /// What is known about a text, while values are listed.
+    /// The entry of a text, while values are listed.
     pub(crate) fn get_mut(&mut self, text: &str) -> Option<&mut DistinctValue> {
         match self.state {
-            State::Listed => self.seen.get_mut(text),
+            State::Listed => self.values.get_mut(text),
             _ => None,
         }
     }
 
-    /// All values, unless they are too many.
+    /// All values; `None` if there are too many.
     pub(crate) fn listed(&self) -> Option<&TextMap<DistinctValue>> {
-        (self.state == State::Listed).then_some(&self.seen)
+        (self.state == State::Listed).then_some(&self.values)
     }
 
-    /// Takes a value that is not listed, behind `before` others.
-    pub(crate) fn insert(&mut self, text: &str, is: TextClass, before: u64) {
+    /// Adds a value that is not listed yet; `before` values came before it.
+    pub(crate) fn insert(&mut self, text: &str, class: TextClass, before: u64) {
         if is_long(text) {
-            *self = DistinctValues { seen: TextMap::default(), state: State::Long };
+            *self = DistinctValues { values: TextMap::default(), state: State::Long };
         } else if self.state == State::Listed {
-            self.add(text, DistinctValue { count: 1, is, first: before });
+            self.add(text, DistinctValue { count: 1, class, first: before });
         }
     }
 
-    /// Whether one more would be too many.
+    /// Whether one more value would exceed the limit.
     pub(crate) fn is_full(&self) -> bool {
-        self.seen.len() >= MAX_DISTINCT
+        self.values.len() >= MAX_DISTINCT
     }
 
-    fn add(&mut self, text: &str, seen: DistinctValue) {
+    fn add(&mut self, text: &str, value: DistinctValue) {
         match self.is_full() {
-            true => self.state = State::TooMany { at: seen.first },
-            false => self.seen.insert(text, seen),
+            true => self.state = State::TooMany { at: value.first },
+            false => self.values.insert(text, value),
         }
     }
 
-    /// Whether most values were new when they became too many to list.
+    /// Whether most values were new when the limit was exceeded.
     pub(crate) fn mostly_new(&self) -> bool {
         match self.state {
             State::Listed => false,
@@ -102,64 +102,67 @@ impl DistinctValues {
         }
     }
 
-    /// Takes the values of the rows behind, with `before` values here.
-    pub(crate) fn merge(&mut self, behind: DistinctValues, before: u64) {
-        if behind.state == State::Long {
-            *self = behind;
+    /// Adds the values of the rows that follow; `before` values have come so far.
+    pub(crate) fn merge(&mut self, next: DistinctValues, before: u64) {
+        if next.state == State::Long {
+            *self = next;
             return;
         }
         if self.state != State::Listed {
             return;
         }
-        let mut entries: Vec<(String, DistinctValue)> = behind.seen.iter().map(|(text, seen)| (text, *seen)).collect();
-        entries.sort_unstable_by_key(|(_, seen)| seen.first);
-        for (text, seen) in entries {
-            match self.seen.get_mut(&text) {
-                Some(known) => known.count += seen.count,
-                None => self.add(&text, DistinctValue { first: before + seen.first, ..seen }),
+        let mut entries: Vec<(String, DistinctValue)> =
+            next.values.iter().map(|(text, value)| (text, *value)).collect();
+        entries.sort_unstable_by_key(|(_, value)| value.first);
+        for (text, value) in entries {
+            match self.values.get_mut(&text) {
+                Some(known) => known.count += value.count,
+                None => self.add(&text, DistinctValue { first: before + value.first, ..value }),
             }
             if self.state != State::Listed {
                 return;
             }
         }
-        // There are as many as can be, all of them also behind; so the one that was too many there
-        // is too many here.
-        if let State::TooMany { at } = behind.state {
+        // If the following rows exceeded the limit, they alone had MAX_DISTINCT values, all of
+        // which are listed here now. So the value that exceeded the limit there exceeds it here
+        // too.
+        if let State::TooMany { at } = next.state {
             self.state = State::TooMany { at: before + at };
         }
     }
 }
 
-/// Long texts are no categories, and would fill the memory.
+/// Whether a text is too long for a category, and is therefore not stored.
 pub(crate) fn is_long(text: &str) -> bool {
     text.len() > ifonly_values::record::MAX_TEXT
 }
 
-/// How values travel: text, count and place, in the order in which they came.
+/// The serialised form: text, count and first occurrence, in the order of first occurrence.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Sent {
-    seen: Vec<(String, u64, u64)>,
+struct SerialValues {
+    values: Vec<(String, u64, u64)>,
     state: State,
 }
 
-impl From<DistinctValues> for Sent {
-    fn from(distinct: DistinctValues) -> Sent {
-        // Nobody asks for the counts of some of too many values.
-        let count = |seen: &DistinctValue| if distinct.state == State::Listed { seen.count } else { 0 };
-        let mut seen: Vec<(String, u64, u64)> =
-            distinct.seen.iter().map(|(text, seen)| (text, count(seen), seen.first)).collect();
-        seen.sort_unstable_by_key(|(_, _, first)| *first);
-        Sent { seen, state: distinct.state }
+impl From<DistinctValues> for SerialValues {
+    fn from(distinct: DistinctValues) -> SerialValues {
+        // Beyond the limit, counts are not used; zeros make the serialised form independent of
+        // parts.
+        let count = |value: &DistinctValue| if distinct.state == State::Listed { value.count } else { 0 };
+        let mut values: Vec<(String, u64, u64)> =
+            distinct.values.iter().map(|(text, value)| (text, count(value), value.first)).collect();
+        values.sort_unstable_by_key(|(_, _, first)| *first);
+        SerialValues { values, state: distinct.state }
     }
 }
 
-impl From<Sent> for DistinctValues {
-    fn from(sent: Sent) -> DistinctValues {
-        let mut seen = TextMap::default();
-        for (text, count, first) in sent.seen {
-            let is = TextClass::of(&text);
-            seen.insert(&text, DistinctValue { count, is, first });
+impl From<SerialValues> for DistinctValues {
+    fn from(serial: SerialValues) -> DistinctValues {
+        let mut values = TextMap::default();
+        for (text, count, first) in serial.values {
+            let class = TextClass::of(&text);
+            values.insert(&text, DistinctValue { count, class, first });
         }
-        DistinctValues { seen, state: sent.state }
+        DistinctValues { values, state: serial.state }
     }
 }

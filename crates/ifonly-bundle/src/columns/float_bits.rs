@@ -1,5 +1,5 @@
-//! Numbers between processes as their bits: JSON has no infinite ones, and bounds of nothing are
-//! infinite.
+//! Serialises `f64` values as their bits. JSON has no infinities, but the bounds of a column
+//! without numbers are infinite.
 
 use serde::{Deserialize, Deserializer, Serializer};
 

@@ -1,9 +1,14 @@
-//! What a column is: as the schema file says, or as its values suggest.
+//! The kind and the features of a column, from the schema file or inferred from its values.
 //!
-//! In this order: one value only → left out. Two values → categorical. Numbers → numeric, unless
-//! they count or name the rows. Texts that hardly repeat, or too many of them → left out. A known
-//! scale or intervals → ordinal. Anything else → categorical. A column of numbers with a few other
-//! texts is an error, because one of the two is a mistake.
+//! The rules of inference, in this order:
+//!
+//! 1. A column with one value, or an identifier that names or counts the rows, is excluded.
+//! 2. A column with two values is categorical.
+//! 3. A column of numbers is numeric.
+//! 4. A column of numbers with a few other texts is an error: one of the two is a mistake.
+//! 5. A column of texts that hardly repeat, or of too many texts, is excluded.
+//! 6. A column of words from a known scale, or of intervals, is ordinal.
+//! 7. Any other column is categorical.
 
 use crate::columns::distinct::MAX_DISTINCT;
 use crate::columns::notation::NotationCandidate;
@@ -11,39 +16,39 @@ use crate::columns::ordinal;
 use crate::columns::schema_file::{FeatureOverrides, KindName, Scalar, ScaleName};
 use crate::columns::stats::{ColumnStats, RowLocation, grid};
 use crate::error::BuildError;
-use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Scale, ScaleForm};
+use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Scale, ScaleLayout};
 use std::path::PathBuf;
 
-/// More categories than this are taken for names or free text, unless the schema file says
-/// otherwise.
+/// Maximum number of inferred categories. More are assumed to be names or free text, unless the
+/// schema file says otherwise.
 const MAX_INFERRED_CATEGORIES: usize = 1000;
 
-/// What becomes of a column.
+/// The decision about a column.
 pub(crate) enum ColumnDecision {
-    /// One feature, or one per category.
+    /// The column becomes one feature, or one per category.
     Kept(Vec<Feature>),
-    /// Why not.
-    LeftOut(String),
+    /// The column is excluded, for this reason.
+    Excluded(String),
 }
 
-/// One column and all that is known about it.
+/// A column with its statistics and settings.
 pub(crate) struct ColumnEvidence<'a> {
-    /// The files that it may be in.
+    /// The data files, for error messages.
     pub(crate) files: &'a [PathBuf],
     pub(crate) name: &'a str,
     pub(crate) stats: &'a ColumnStats,
     pub(crate) settings: &'a FeatureOverrides,
-    /// The most levels of numbers, where nothing else is said.
+    /// Default maximum number of levels of a numeric column.
     pub(crate) levels: u32,
-    /// How they become levels, where nothing else is said.
+    /// Default scale of a numeric column.
     pub(crate) scale: Option<ScaleName>,
 }
 
 impl ColumnEvidence<'_> {
-    /// The features of the column.
+    /// Decides about the column and makes its features.
     pub(crate) fn infer_column(&self) -> Result<ColumnDecision, BuildError> {
         if self.settings.exclude {
-            return Ok(ColumnDecision::LeftOut("the schema file excludes it".into()));
+            return Ok(ColumnDecision::Excluded("the schema file excludes it".into()));
         }
         let kind = match self.settings.kind {
             Some(KindName::Numeric) => self.numeric()?,
@@ -53,7 +58,7 @@ impl ColumnEvidence<'_> {
         };
         Ok(match kind {
             Ok(kind) => ColumnDecision::Kept(self.features(kind)),
-            Err(reason) => ColumnDecision::LeftOut(reason),
+            Err(reason) => ColumnDecision::Excluded(reason),
         })
     }
 
@@ -69,40 +74,40 @@ impl ColumnEvidence<'_> {
         }
         let named = is_identifier_name(self.name) && stats.all_differ();
         if named || stats.present >= 20 && stats.counting {
-            return Ok(Err("it looks like an identifier: it names or counts the rows".into()));
+            return Ok(Err("it looks like an identifier that names or counts the rows".into()));
         }
         if count == 2 {
             return self.categorical();
         }
-        let leading_zeros = stats.readings.leading_zeros;
-        if stats.reading().is_some() && !leading_zeros {
+        let leading_zeros = stats.notations.leading_zeros;
+        if stats.notation().is_some() && !leading_zeros {
             return self.numeric();
         }
         if stats.other_dates == stats.present {
             let reason = format!(
-                "dates must be written year first, as 2024-12-31; rewrite column {:?}, or list it under categorical or \
+                "dates must have the year first, as in 2024-12-31; rewrite column {:?}, or list it under categorical or \
                  exclude",
                 self.name
             );
             return Err(BuildError::Settings(reason));
         }
         let nearly_numeric = stats.numbers >= 20 && stats.numbers * 10 >= stats.present * 9 && count > 20;
-        if let Some((place, word)) = stats.first_word.as_ref().filter(|_| nearly_numeric) {
+        if let Some((location, word)) = stats.first_word.as_ref().filter(|_| nearly_numeric) {
             let reason = format!(
                 "{word:?} is not a number, but nearly all other values are; correct it, or list the column under \
                  categorical or exclude"
             );
-            return Err(self.cell(*place, reason));
+            return Err(self.cell(*location, reason));
         }
         if stats.is_mostly_unique() {
             return Ok(Err("it looks like an identifier or free text: its values hardly repeat".into()));
         }
         if count > MAX_INFERRED_CATEGORIES {
-            let reason = "it has more than 1000 different texts; list it under categorical to keep it";
+            let reason = "it has more than 1000 distinct texts; list it under categorical to include it";
             return Ok(Err(reason.into()));
         }
         if leading_zeros {
-            // Digits with zeros in front name something; they count nothing.
+            // Numbers with leading zeros are codes, not amounts.
             return self.categorical();
         }
         if let Some(ranks) = values.and_then(|values| ordinal::ranks(&values)) {
@@ -115,8 +120,8 @@ impl ColumnEvidence<'_> {
         if self.stats.present == 0 && (self.settings.min.is_none() || self.settings.max.is_none()) {
             return Ok(Err("it has no values".into()));
         }
-        let NotationCandidate { notation, min, max } = self.reading()?;
-        // Bounds that nobody gave make room for the default.
+        let NotationCandidate { notation, min, max } = self.notation()?;
+        // Bounds that are not set are widened to include the default.
         let default = self.settings.default.as_ref().and_then(|default| notation.read(&default.to_string()));
         let (low, high) = (default.unwrap_or(min).min(min), default.unwrap_or(max).max(max));
         let (low, high) = (self.settings.min.unwrap_or(low), self.settings.max.unwrap_or(high));
@@ -124,79 +129,81 @@ impl ColumnEvidence<'_> {
             return Ok(Err(constant()));
         }
         let scale = self.scale(&notation, low, high).map_err(|reason| {
-            BuildError::Settings(format!("column {:?}: {reason}; say another scale, or other bounds", self.name))
+            BuildError::Settings(format!("column {:?}: {reason}; set another scale or other bounds", self.name))
         })?;
         let (low, high) = scale.bounds();
-        // Rows beyond bounds that somebody gave are in the levels at the ends.
+        // If values lie outside the bounds of the schema file, the first and last level include
+        // them.
         let scale = scale.open(min < low || max > high);
         Ok(Ok(FeatureKind::Numeric { scale, notation }))
     }
 
-    /// How the values are written, or why that is not known.
-    fn reading(&self) -> Result<NotationCandidate, BuildError> {
+    /// The notation of the values, or an error if it is unknown or ambiguous.
+    fn notation(&self) -> Result<NotationCandidate, BuildError> {
         let stats = self.stats;
         let none = NotationCandidate { notation: Notation::Plain, min: f64::INFINITY, max: f64::NEG_INFINITY };
         if stats.present == stats.numbers {
-            return Ok(stats.reading().unwrap_or(none));
+            return Ok(stats.notation().unwrap_or(none));
         }
-        let wanted = |reading: &&NotationCandidate| match (&reading.notation, self.settings.decimal) {
+        let wanted = |candidate: &&NotationCandidate| match (&candidate.notation, self.settings.decimal) {
             (Notation::Formatted { decimal, .. }, Some(wanted)) => *decimal == wanted,
             _ => true,
         };
-        let left: Vec<&NotationCandidate> = stats.readings.left().iter().filter(wanted).collect();
+        let remaining: Vec<&NotationCandidate> = stats.notations.remaining().iter().filter(wanted).collect();
         let first = stats.first_word.as_ref();
-        match (left.as_slice(), first) {
-            ([], Some((place, word))) => Err(self.cell(*place, format!("{word:?} is not a number"))),
-            // Two ways that read other numbers; without a comma or a point they read the same.
+        match (remaining.as_slice(), first) {
+            ([], Some((location, word))) => Err(self.cell(*location, format!("{word:?} is not a number"))),
+            // Two notations that give different numbers. Values without comma and point are not
+            // ambiguous.
             (
                 [NotationCandidate { notation: Notation::Formatted { decimal, .. }, min, max }, others @ ..],
-                Some((place, word)),
+                Some((location, word)),
             ) if others.iter().any(|other| {
-                let written = matches!(&other.notation, Notation::Formatted { decimal: d, .. } if d != decimal);
-                written && (other.min, other.max) != (*min, *max)
+                let differs = matches!(&other.notation, Notation::Formatted { decimal: d, .. } if d != decimal);
+                differs && (other.min, other.max) != (*min, *max)
             }) =>
             {
                 let reason = format!(
-                    "{word:?} may have decimals or thousands; say decimal = \".\" or \",\" under features.{:?} in the \
-                     schema file",
+                    "the separator in {word:?} may mean decimals or thousands; set decimal = \".\" or \",\" under \
+                     features.{:?} in the schema file",
                     self.name
                 );
-                Err(self.cell(*place, reason))
+                Err(self.cell(*location, reason))
             }
-            ([reading, ..], _) => Ok((*reading).clone()),
+            ([candidate, ..], _) => Ok((*candidate).clone()),
             ([], None) => Ok(none),
         }
     }
 
     fn scale(&self, notation: &Notation, low: f64, high: f64) -> Result<Scale, String> {
-        let most = self.settings.levels.unwrap_or(self.levels);
-        if !(1..=65_535).contains(&most) {
-            return Err(format!("levels = {most}, but there must be 1 to 65535"));
+        let max_levels = self.settings.levels.unwrap_or(self.levels);
+        if !(1..=65_535).contains(&max_levels) {
+            return Err(format!("levels = {max_levels}, but the levels must be 1 to 65535"));
         }
         if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
             return Err(format!("min = {low} and max = {high} must be finite and in order"));
         }
         let name = self.settings.scale.or(self.settings.quantiser.map(|_| ScaleName::Paper)).or(self.scale);
         match name {
-            Some(ScaleName::Paper) => Scale::levels(low, high, most, self.settings.quantiser.unwrap_or_default()),
-            Some(ScaleName::Round) => Scale::round(low, high, most),
-            Some(ScaleName::Linear) => Scale::equal_steps(low, high, most),
-            Some(ScaleName::Log) => Scale::logarithmic(low, high, most),
+            Some(ScaleName::Paper) => Scale::levels(low, high, max_levels, self.settings.quantiser.unwrap_or_default()),
+            Some(ScaleName::Round) => Scale::round(low, high, max_levels),
+            Some(ScaleName::Linear) => Scale::equal_steps(low, high, max_levels),
+            Some(ScaleName::Log) => Scale::logarithmic(low, high, max_levels),
             Some(ScaleName::Exact) => self
                 .exact(notation, low, high, u32::MAX)
-                .ok_or("it has too many different values for a level each")
+                .ok_or("it has too many distinct values for one level per value")
                 .map_err(str::to_owned)
                 .and_then(Scale::new),
-            None => match self.exact(notation, low, high, most) {
-                Some(form) => Scale::new(form),
-                None => Scale::round(low, high, most),
+            None => match self.exact(notation, low, high, max_levels) {
+                Some(layout) => Scale::new(layout),
+                None => Scale::round(low, high, max_levels),
             },
         }
     }
 
-    /// A level for every value: on a grid, or listed where rows repeat them, so that a list gives
-    /// away no single row.
-    fn exact(&self, notation: &Notation, low: f64, high: f64, most: u32) -> Option<ScaleForm> {
+    /// A scale with one level per value: a grid, or a list of the values. Values are listed only if
+    /// each occurs in several rows on average, so that the public list does not reveal single rows.
+    fn exact(&self, notation: &Notation, low: f64, high: f64, max_levels: u32) -> Option<ScaleLayout> {
         const ROWS_PER_LISTED_VALUE: u64 = 10;
         let inside = |number: &f64| (low..=high).contains(number);
         let texts = self.stats.values()?;
@@ -206,13 +213,13 @@ impl ColumnEvidence<'_> {
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();
         let decimals: Vec<Decimal> = numbers.iter().map(|number| Decimal::of(*number)).collect::<Option<_>>()?;
-        let steps = most.saturating_sub(1).min(65_535);
+        let steps = max_levels.saturating_sub(1).min(65_535);
         if let Some((from, step, levels)) = grid(&decimals, steps) {
-            return Some(ScaleForm::Grid { from, step, levels });
+            return Some(ScaleLayout::Grid { from, step, levels });
         }
         let count = decimals.len() as u64;
         let few = count <= u64::from(steps) && count * ROWS_PER_LISTED_VALUE <= self.stats.present;
-        few.then_some(ScaleForm::Listed { values: decimals })
+        few.then_some(ScaleLayout::Listed { values: decimals })
     }
 
     fn ordinal(&self) -> Result<Result<FeatureKind, String>, BuildError> {
@@ -223,12 +230,12 @@ impl ColumnEvidence<'_> {
         if values.len() < 2 {
             return Ok(Err(constant()));
         }
-        if self.stats.reading().is_some() {
+        if self.stats.notation().is_some() {
             return Ok(Ok(FeatureKind::Ordinal { ranks: values }));
         }
         let ranks = ordinal::ranks(&values).ok_or_else(|| {
             BuildError::Settings(format!(
-                "column {:?}: the order of its values is not known; give ranks in the schema file",
+                "column {:?}: the order of its values is not known; set ranks in the schema file",
                 self.name
             ))
         })?;
@@ -241,7 +248,7 @@ impl ColumnEvidence<'_> {
             return Ok(Ok(FeatureKind::Categorical { categories: texts(categories), range }));
         }
         let mut categories = self.listed_values()?;
-        // A default that no row has is a category of its own, such as "unknown".
+        // A default that no row has, such as "unknown", becomes an additional category.
         let default = self.settings.default.as_ref().map(Scalar::to_string);
         categories.extend(default.filter(|default| !categories.contains(default)));
         match categories.len() {
@@ -255,7 +262,7 @@ impl ColumnEvidence<'_> {
         self.stats.values().ok_or_else(|| {
             let name = self.name;
             BuildError::Settings(format!(
-                "column {name:?} has more than {MAX_DISTINCT} different values or very long ones"
+                "column {name:?} has more than {MAX_DISTINCT} distinct values, or values that are too long; exclude it"
             ))
         })
     }
@@ -284,9 +291,9 @@ impl ColumnEvidence<'_> {
         }
     }
 
-    fn cell(&self, RowLocation { file, place }: RowLocation, reason: String) -> BuildError {
+    fn cell(&self, RowLocation { file, position }: RowLocation, reason: String) -> BuildError {
         let path = self.files.get(file).cloned().unwrap_or_default();
-        BuildError::Cell { path, place, column: self.name.into(), reason }
+        BuildError::Cell { path, location: position, column: self.name.into(), reason }
     }
 }
 
@@ -299,7 +306,7 @@ fn constant() -> String {
     "it is constant: every row has the same value".into()
 }
 
-/// Whether a name has a word such as `id` in it: `id`, `customer_id`, `CustomerID`, `row index`.
+/// Whether a name contains a word such as `id`: `id`, `customer_id`, `CustomerID`, `row index`.
 fn is_identifier_name(name: &str) -> bool {
     const WORDS: [&str; 7] = ["id", "ids", "uuid", "guid", "index", "key", "identifier"];
     let mut words = vec![String::new()];
@@ -322,10 +329,10 @@ mod tests {
     use crate::columns::stats::Median;
     use crate::error::FileLocation;
 
-    fn judge<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<ColumnDecision, BuildError> {
+    fn decide<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<ColumnDecision, BuildError> {
         let mut stats = ColumnStats::new(Median::Wanted);
         for (row, text) in (2..).zip(texts) {
-            stats.take(RowLocation { file: 0, place: FileLocation::Line(row) }, text.as_ref(), true, &[]);
+            stats.take(RowLocation { file: 0, position: FileLocation::Line(row) }, text.as_ref(), true, &[]);
         }
         let settings = toml::from_str(settings).unwrap();
         let files = ["data.csv".into()];
@@ -334,16 +341,16 @@ mod tests {
     }
 
     fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> FeatureKind {
-        match judge(name, texts, settings).unwrap() {
+        match decide(name, texts, settings).unwrap() {
             ColumnDecision::Kept(features) => features[0].kind.clone(),
-            ColumnDecision::LeftOut(reason) => panic!("left out: {reason}"),
+            ColumnDecision::Excluded(reason) => panic!("excluded: {reason}"),
         }
     }
 
-    fn left_out<T: AsRef<str>>(name: &str, texts: &[T]) -> String {
-        match judge(name, texts, "").unwrap() {
-            ColumnDecision::Kept(features) => panic!("kept: {features:?}"),
-            ColumnDecision::LeftOut(reason) => reason,
+    fn excluded<T: AsRef<str>>(name: &str, texts: &[T]) -> String {
+        match decide(name, texts, "").unwrap() {
+            ColumnDecision::Kept(features) => panic!("not excluded: {features:?}"),
+            ColumnDecision::Excluded(reason) => reason,
         }
     }
 
@@ -357,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_get_a_level_each_or_round_edges() {
+    fn numbers_get_one_level_per_value_or_round_edges() {
         let range = |texts: &[&str], settings: &str| scale(kind("rate", texts, settings)).max_level();
         let exact = |texts: &[String]| {
             let scale = scale(kind("a", texts, ""));
@@ -379,11 +386,11 @@ mod tests {
         );
         let log = scale(kind("rate", &["1", "20", "300", "40000.5"], "scale = 'log'"));
         assert!(log.bounds().1 >= 40_000.5 && !log.is_exact());
-        assert!(judge("rate", &["-1", "20", "300"], "scale = 'log'").is_err());
+        assert!(decide("rate", &["-1", "20", "300"], "scale = 'log'").is_err());
     }
 
     #[test]
-    fn money_dates_and_commas_are_numbers_and_what_is_unclear_is_refused() {
+    fn money_dates_and_commas_are_numbers_and_ambiguous_notations_are_refused() {
         let shown = |texts: &[&str], settings: &str| {
             let FeatureKind::Numeric { scale, notation } = kind("a", texts, settings) else { panic!("{texts:?}") };
             (notation.write(scale.bounds().0), notation.write(scale.bounds().1))
@@ -392,18 +399,18 @@ mod tests {
         assert_eq!(shown(&["63%", "5%", "17%"], ""), ("5%".into(), "63%".into()));
         assert_eq!(shown(&["2024-01-31", "2023-05-01", "2023-05-02"], ""), ("2023-05-01".into(), "2024-01-31".into()));
         assert_eq!(shown(&["1,5", "2,5", "4,0"], ""), ("1,5".into(), "4".into()));
-        let Err(unclear) = judge("a", &["1,234", "5,678", "9,012"], "") else { panic!() };
+        let Err(unclear) = decide("a", &["1,234", "5,678", "9,012"], "") else { panic!() };
         assert!(unclear.to_string().contains("decimal = "), "{unclear}");
         assert!(shown(&["1,234", "5,678", "9,012"], "decimal = ','").0.starts_with("1,2"));
         assert!(shown(&["1,234", "5,678", "9,012"], "decimal = '.'").0.starts_with("1,2"));
-        let Err(dates) = judge("a", &["31/12/2024", "1/2/2023", "5/6/2022"], "") else { panic!() };
-        assert!(dates.to_string().contains("year first"), "{dates}");
+        let Err(dates) = decide("a", &["31/12/2024", "1/2/2023", "5/6/2022"], "") else { panic!() };
+        assert!(dates.to_string().contains("the year first"), "{dates}");
         let codes = many(3000, |n| format!("{:05}", n % 50));
         assert!(matches!(kind("zip", &codes, ""), FeatureKind::Categorical { .. }));
     }
 
     #[test]
-    fn two_values_are_categories_whatever_they_are() {
+    fn a_column_with_two_values_is_categorical() {
         for (texts, first) in [(vec!["1", "0", "1"], "0"), (vec!["Male", "Female"], "Female"), (vec!["9", "10"], "9")] {
             let FeatureKind::Categorical { categories, range } = kind("a", &texts, "") else { panic!("{texts:?}") };
             assert_eq!((categories[0].as_str(), categories.len(), range), (first, 2, 100));
@@ -411,45 +418,45 @@ mod tests {
     }
 
     #[test]
-    fn words_are_ordinal_where_their_order_is_known() {
+    fn words_are_ordinal_if_their_order_is_known() {
         let FeatureKind::Ordinal { ranks } = kind("risk", &["high", "low", "medium"], "") else { panic!() };
         assert_eq!(ranks, ["low", "medium", "high"]);
         assert!(matches!(kind("colour", &["red", "green", "blue"], ""), FeatureKind::Categorical { .. }));
         let FeatureKind::Ordinal { ranks } = kind("n", &["10", "9", "11"], "kind = 'ordinal'") else { panic!() };
         assert_eq!(ranks, ["9", "10", "11"]);
-        assert!(judge("colour", &["red", "green"], "kind = 'ordinal'").is_err());
+        assert!(decide("colour", &["red", "green"], "kind = 'ordinal'").is_err());
     }
 
     #[test]
-    fn constants_identifiers_and_free_text_are_left_out() {
-        assert!(left_out("a", &["1", "1"]).contains("constant"));
-        assert!(left_out("a", &["", "NA"]).contains("no values"));
-        assert!(left_out("customerId", &["17", "4", "99"]).contains("identifier"));
-        assert!(left_out("column 1", &many(50, |n| n.to_string())).contains("identifier"));
-        assert!(left_out("name", &many(50, |n| format!("person {n}"))).contains("identifier"));
-        assert!(left_out("city", &many(5000, |n| format!("city {}", n % 1500))).contains("1000"));
-        assert!(!matches!(judge("idle_hours", &["1", "2", "4"], "").unwrap(), ColumnDecision::LeftOut(_)));
+    fn constants_identifiers_and_free_text_are_excluded() {
+        assert!(excluded("a", &["1", "1"]).contains("constant"));
+        assert!(excluded("a", &["", "NA"]).contains("no values"));
+        assert!(excluded("customerId", &["17", "4", "99"]).contains("identifier"));
+        assert!(excluded("column 1", &many(50, |n| n.to_string())).contains("identifier"));
+        assert!(excluded("name", &many(50, |n| format!("person {n}"))).contains("identifier"));
+        assert!(excluded("city", &many(5000, |n| format!("city {}", n % 1500))).contains("1000"));
+        assert!(!matches!(decide("idle_hours", &["1", "2", "4"], "").unwrap(), ColumnDecision::Excluded(_)));
         assert!(!matches!(
-            judge("income", &many(50, |n| (n * n).to_string()), "").unwrap(),
-            ColumnDecision::LeftOut(_)
+            decide("income", &many(50, |n| (n * n).to_string()), "").unwrap(),
+            ColumnDecision::Excluded(_)
         ));
     }
 
     #[test]
-    fn one_word_among_numbers_is_a_mistake_with_a_place() {
+    fn one_word_among_numbers_is_an_error_with_its_location() {
         let mut texts = many(50, |n| (n * n).to_string());
         texts[30] = "12a".into();
-        let Err(error) = judge("income", &texts, "") else { panic!() };
+        let Err(error) = decide("income", &texts, "") else { panic!() };
         let error = error.to_string();
         assert!(error.starts_with("data.csv, line 32, column \"income\": \"12a\" is not a number"), "{error}");
-        assert!(judge("income", &["1", "x"], "kind = 'numeric'").is_err());
-        assert!(matches!(judge("income", &texts, "kind = 'categorical'"), Ok(ColumnDecision::Kept(_))));
+        assert!(decide("income", &["1", "x"], "kind = 'numeric'").is_err());
+        assert!(matches!(decide("income", &texts, "kind = 'categorical'"), Ok(ColumnDecision::Kept(_))));
     }
 
     #[test]
     fn one_hot_columns_become_a_feature_per_category() {
         let settings = "one_hot = true\nrange = 50\ndefault = 'Other'\nimmutable = true";
-        let ColumnDecision::Kept(features) = judge("race", &["A", "B", "A"], settings).unwrap() else { panic!() };
+        let ColumnDecision::Kept(features) = decide("race", &["A", "B", "A"], settings).unwrap() else { panic!() };
         let names: Vec<&str> = features.iter().map(|feature| feature.name.as_str()).collect();
         assert_eq!(names, ["race=A", "race=B", "race=Other"]);
         assert!(features.iter().all(|feature| feature.max_level() == 50 && feature.suggest_immutable));

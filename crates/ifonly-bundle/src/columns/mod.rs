@@ -1,4 +1,4 @@
-//! The first pass of a build: statistics of each column, and the schema inferred from them.
+//! Columns: the statistics of the first pass, the schema file, and the schema inferred from both.
 
 pub(crate) mod deviation;
 #[cfg(feature = "build")]

@@ -1,25 +1,30 @@
-//! How the numbers of a column are written: plainly, as money, with percent signs, separated
-//! thousands or a decimal comma, or as dates. Every way that one value contradicts is out; what is
-//! left when all rows have been seen is how the column is read.
+//! Inference of the notation of a column: plain numbers, money, percentages, separated thousands, a
+//! decimal comma, or dates.
+//!
+//! The candidates are the notations in which the first text that is not a plain number can be read.
+//! Each further value removes the candidates that cannot read it. The notation of the column is the
+//! first remaining candidate after all rows.
 
 use ifonly_values::schema::Notation;
 
+/// Prefixes and suffixes of formatted numbers.
 const CURRENCIES: [&str; 12] = ["$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "INR", "%"];
 
+/// Currencies that are written with a decimal point.
 const DECIMAL_POINT: [&str; 8] = ["$", "£", "¥", "₹", "USD", "GBP", "JPY", "INR"];
 
-/// The ways to read a column beside plain numbers, from the first text on that is none.
+/// The candidate notations of a column, from the first text that is not a plain number.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NotationCandidates {
     /// `None` while all texts are plain numbers.
-    left: Option<Vec<NotationCandidate>>,
-    /// Whether a plain number had a point in it.
+    remaining: Option<Vec<NotationCandidate>>,
+    /// Whether a plain number had a decimal point.
     points: bool,
-    /// A number such as `007`: a name, not an amount.
+    /// Whether a number had leading zeros, such as `007`: a code, not an amount.
     pub(crate) leading_zeros: bool,
 }
 
-/// One way, and the bounds of what it read.
+/// One notation, and the bounds of the numbers that it gives.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NotationCandidate {
     pub(crate) notation: Notation,
@@ -36,56 +41,56 @@ impl NotationCandidate {
 }
 
 impl NotationCandidates {
-    /// Takes a text that is a plain number.
+    /// Adds a text that is a plain number.
     pub(crate) fn plain(&mut self, text: &str, number: f64) {
         self.points |= text.contains('.');
         let digits = text.trim_start_matches(['-', '+']).as_bytes();
         self.leading_zeros |= matches!(digits, [b'0', second, ..] if second.is_ascii_digit());
-        let Some(left) = &mut self.left else { return };
-        left.retain(|reading| fits(&reading.notation, true, text.contains('.')));
-        left.iter_mut().for_each(|reading| reading.take(number));
+        let Some(remaining) = &mut self.remaining else { return };
+        remaining.retain(|candidate| fits(&candidate.notation, true, text.contains('.')));
+        remaining.iter_mut().for_each(|candidate| candidate.take(number));
     }
 
-    /// Takes a text that is none; `before` has the bounds of the plain numbers so far, if there
-    /// were any.
+    /// Adds a text that is not a plain number; `before` has the bounds of the plain numbers so far,
+    /// if there are any.
     pub(crate) fn other(&mut self, text: &str, before: Option<(f64, f64)>) {
         let points = self.points;
-        let left = self.left.get_or_insert_with(|| {
+        let remaining = self.remaining.get_or_insert_with(|| {
             let (min, max) = before.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
             let fit = guesses(text).into_iter().filter(|notation| fits(notation, before.is_some(), points));
             fit.map(|notation| NotationCandidate { notation, min, max }).collect()
         });
-        left.retain_mut(|reading| reading.notation.read(text).map(|number| reading.take(number)).is_some());
+        remaining.retain_mut(|candidate| candidate.notation.read(text).map(|number| candidate.take(number)).is_some());
     }
 
-    /// Takes what was found in the rows behind; `before` and `after` have the bounds of the plain
-    /// numbers in both, where there were any.
+    /// Adds the candidates of the rows that follow; `before` and `after` have the bounds of the
+    /// plain numbers on both sides, if there are any.
     ///
-    /// A text that is no plain number is one in the ways of at most one currency, and whether it is
-    /// one in a certain way depends on nothing else. So the ways of all rows are those that are
-    /// left on both sides, whichever text came first.
-    pub(crate) fn merge(&mut self, behind: NotationCandidates, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
-        let widened = |left: Option<Vec<NotationCandidate>>, plain: Option<(f64, f64)>, points: bool| {
-            left.map(|mut left| {
-                left.retain(|reading| fits(&reading.notation, plain.is_some(), points));
+    /// A text that is not a plain number can be read in the notations of at most one currency, and
+    /// whether one notation reads it does not depend on other texts. So the candidates for all rows
+    /// are those that remain on both sides, independent of the order of the texts.
+    pub(crate) fn merge(&mut self, next: NotationCandidates, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
+        let widened = |candidates: Option<Vec<NotationCandidate>>, plain: Option<(f64, f64)>, points: bool| {
+            candidates.map(|mut candidates| {
+                candidates.retain(|candidate| fits(&candidate.notation, plain.is_some(), points));
                 if let Some((min, max)) = plain {
-                    left.iter_mut().for_each(|reading| {
-                        reading.take(min);
-                        reading.take(max);
+                    candidates.iter_mut().for_each(|candidate| {
+                        candidate.take(min);
+                        candidate.take(max);
                     });
                 }
-                left
+                candidates
             })
         };
-        let ours = widened(self.left.take(), after, behind.points);
-        let theirs = widened(behind.left, before, self.points);
-        self.left = match (ours, theirs) {
+        let ours = widened(self.remaining.take(), after, next.points);
+        let theirs = widened(next.remaining, before, self.points);
+        self.remaining = match (ours, theirs) {
             (Some(mut ours), Some(theirs)) => {
-                ours.retain_mut(|reading| {
-                    let same = theirs.iter().find(|other| other.notation == reading.notation);
+                ours.retain_mut(|candidate| {
+                    let same = theirs.iter().find(|other| other.notation == candidate.notation);
                     same.map(|other| {
-                        reading.take(other.min);
-                        reading.take(other.max);
+                        candidate.take(other.min);
+                        candidate.take(other.max);
                     })
                     .is_some()
                 });
@@ -93,18 +98,19 @@ impl NotationCandidates {
             }
             (ours, theirs) => ours.or(theirs),
         };
-        self.points |= behind.points;
-        self.leading_zeros |= behind.leading_zeros;
+        self.points |= next.points;
+        self.leading_zeros |= next.leading_zeros;
     }
 
-    /// The ways that are left; none where all texts were plain numbers.
-    pub(crate) fn left(&self) -> &[NotationCandidate] {
-        self.left.as_deref().unwrap_or_default()
+    /// The remaining candidates; empty if all texts were plain numbers.
+    pub(crate) fn remaining(&self) -> &[NotationCandidate] {
+        self.remaining.as_deref().unwrap_or_default()
     }
 }
 
-/// Whether a way goes with plain numbers, if there are any, some of them with points: nobody writes
-/// a date as a number, and a point rules out that points separate thousands.
+/// Whether a notation is compatible with the plain numbers of the column. `plain`: whether there
+/// are any; dates are not written as plain numbers. `points`: whether some have a decimal point;
+/// then a comma is not the decimal separator.
 fn fits(notation: &Notation, plain: bool, points: bool) -> bool {
     match notation {
         Notation::Date | Notation::Timestamp => !plain,
@@ -113,14 +119,14 @@ fn fits(notation: &Notation, plain: bool, points: bool) -> bool {
     }
 }
 
-/// The ways in which this text is a number.
+/// The notations in which this text is a number.
 fn guesses(text: &str) -> Vec<Notation> {
     let mut guesses = vec![Notation::Date, Notation::Timestamp];
     let bare = text.trim_start_matches(['(', '-', '+']).trim_end_matches(')');
     let prefix = CURRENCIES.into_iter().find(|sign| bare.starts_with(sign)).unwrap_or("");
     let suffix = CURRENCIES.into_iter().find(|sign| prefix.is_empty() && bare.ends_with(sign)).unwrap_or("");
     for (thousands, decimal) in [(',', '.'), ('.', ','), ('\u{a0}', ','), (' ', ','), ('\'', '.')] {
-        // Where these currencies are used, a comma separates thousands.
+        // These currencies are written with a decimal point.
         if decimal == ',' && DECIMAL_POINT.iter().any(|sign| *sign == prefix || *sign == suffix) {
             continue;
         }
@@ -131,7 +137,7 @@ fn guesses(text: &str) -> Vec<Notation> {
     guesses
 }
 
-/// `31/12/2024`, `31.12.2024`, `12-31-24` and the like.
+/// Whether a text is a date in another notation, such as `31/12/2024`, `31.12.2024` or `12-31-24`.
 pub(crate) fn is_other_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split(['/', '.', '-']).collect();
     let digits = parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -143,25 +149,25 @@ pub(crate) fn is_other_date(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn left(texts: &[&str]) -> Vec<(String, f64, f64)> {
-        let mut readings = NotationCandidates::default();
+    fn remaining(texts: &[&str]) -> Vec<(String, f64, f64)> {
+        let mut candidates = NotationCandidates::default();
         let mut bounds = None;
         for text in texts {
             match Notation::Plain.read(text) {
                 Some(number) => {
                     let (min, max): (f64, f64) = bounds.unwrap_or((number, number));
                     bounds = Some((min.min(number), max.max(number)));
-                    readings.plain(text, number);
+                    candidates.plain(text, number);
                 }
-                None => readings.other(text, bounds),
+                None => candidates.other(text, bounds),
             }
         }
-        let shown = |reading: &NotationCandidate| (reading.notation.write(1234.5), reading.min, reading.max);
-        readings.left().iter().map(shown).collect()
+        let shown = |candidate: &NotationCandidate| (candidate.notation.write(1234.5), candidate.min, candidate.max);
+        candidates.remaining().iter().map(shown).collect()
     }
 
     #[test]
-    fn columns_are_read_in_the_one_way_that_fits_all_values() {
+    fn the_notation_of_a_column_reads_all_its_values() {
         for (texts, notation, min, max) in [
             (vec!["$1,200", "$3.50", "7"], "$1,234.5", 3.5, 1200.0),
             (vec!["5", "12%", "7.5 %"], "1,234.5%", 5.0, 12.0),
@@ -169,27 +175,27 @@ mod tests {
             (vec!["1.200,00 €", "15 €"], "1.234,5€", 15.0, 1200.0),
             (vec!["1,234.5", "12"], "1,234.5", 12.0, 1234.5),
         ] {
-            let left = left(&texts);
-            assert_eq!(left[0], (notation.to_owned(), min, max), "{texts:?}");
+            let remaining = remaining(&texts);
+            assert_eq!(remaining[0], (notation.to_owned(), min, max), "{texts:?}");
         }
-        assert_eq!(left(&["2024-02-29", "2023-01-01"]).len(), 2);
-        assert_eq!(left(&["2024-02-29", "2023-01-01 10:00:00"])[0].0, "1970-01-01 00:20:34");
-        // Thousands or decimals: both ways are left, and somebody must say which.
-        assert!(left(&["1,234", "5,678"]).len() > 1);
-        assert!(left(&["1", "2", "3"]).is_empty() && left(&["a", "1"]).is_empty());
-        assert!(left(&["2024-02-29", "5"]).is_empty());
-        assert!(left(&["1.5", "1,5"]).is_empty());
+        assert_eq!(remaining(&["2024-02-29", "2023-01-01"]).len(), 2);
+        assert_eq!(remaining(&["2024-02-29", "2023-01-01 10:00:00"])[0].0, "1970-01-01 00:20:34");
+        // Thousands or decimals: both candidates remain, and the schema file must decide.
+        assert!(remaining(&["1,234", "5,678"]).len() > 1);
+        assert!(remaining(&["1", "2", "3"]).is_empty() && remaining(&["a", "1"]).is_empty());
+        assert!(remaining(&["2024-02-29", "5"]).is_empty());
+        assert!(remaining(&["1.5", "1,5"]).is_empty());
     }
 
     #[test]
-    fn names_made_of_digits_and_foreign_dates_are_noticed() {
-        let mut readings = NotationCandidates::default();
+    fn leading_zeros_and_other_date_notations_are_detected() {
+        let mut candidates = NotationCandidates::default();
         for text in ["0", "0.5", "-0.1", "10"] {
-            readings.plain(text, 0.0);
+            candidates.plain(text, 0.0);
         }
-        assert!(!readings.leading_zeros);
-        readings.plain("007", 7.0);
-        assert!(readings.leading_zeros);
+        assert!(!candidates.leading_zeros);
+        candidates.plain("007", 7.0);
+        assert!(candidates.leading_zeros);
         for (text, is) in
             [("31/12/2024", true), ("1.2.24", true), ("2024/12/31", true), ("1.5", false), ("2024-01-01", false)]
         {

@@ -1,7 +1,7 @@
-//! Words that have an order of their own: usual scales (low, medium, high) and intervals ("25 -
-//! 45", "Greater than 45").
+//! Detection of ordered words: common scales (low, medium, high) and intervals ("25 - 45", "Greater
+//! than 45").
 
-/// The usual scales, each from the lowest up.
+/// Common scales, each in ascending order.
 const SCALES: [&[&str]; 9] = [
     &["none", "very low", "low", "medium low", "medium", "moderate", "medium high", "high", "very high", "extreme"],
     &["tiny", "xs", "s", "small", "m", "mid", "l", "large", "xl", "xxl", "huge"],
@@ -30,7 +30,7 @@ const SCALES: [&[&str]; 9] = [
     ],
 ];
 
-/// The words from the lowest up, if they have an order that can be known.
+/// The words in ascending order; `None` if no order is known.
 pub(crate) fn ranks(words: &[String]) -> Option<Vec<String>> {
     by_scale(words).or_else(|| by_interval(words))
 }
@@ -41,7 +41,7 @@ fn by_scale(words: &[String]) -> Option<Vec<String>> {
         let rank = |word: &String| scale.iter().position(|step| *step == plain(word));
         let mut ranked = words.iter().map(|word| Some((rank(word)?, word))).collect::<Option<Vec<_>>>()?;
         ranked.sort();
-        // "Low" and "low" are one step: no order between them.
+        // "Low" and "low" are the same step, so they have no order.
         let distinct = ranked.windows(2).all(|pair| pair[0].0 < pair[1].0);
         distinct.then(|| ranked.into_iter().map(|(_, word)| word.clone()).collect())
     })
@@ -50,12 +50,12 @@ fn by_scale(words: &[String]) -> Option<Vec<String>> {
 fn by_interval(words: &[String]) -> Option<Vec<String>> {
     let mut ranked = words.iter().map(|word| Some((interval(word)?, word))).collect::<Option<Vec<_>>>()?;
     ranked.sort_by(|((a, b), _), ((c, d), _)| a.total_cmp(c).then(b.total_cmp(d)));
-    // One may begin where the one before ends, but they must not overlap.
-    let apart = ranked.windows(2).all(|pair| pair[0].0.1 <= pair[1].0.0 && pair[0].0 != pair[1].0);
-    apart.then(|| ranked.into_iter().map(|(_, word)| word.clone()).collect())
+    // An interval may begin where the previous one ends, but intervals must not overlap.
+    let disjoint = ranked.windows(2).all(|pair| pair[0].0.1 <= pair[1].0.0 && pair[0].0 != pair[1].0);
+    disjoint.then(|| ranked.into_iter().map(|(_, word)| word.clone()).collect())
 }
 
-/// Lower and upper end of an interval in words.
+/// Lower and upper end of an interval that is written as text.
 fn interval(word: &str) -> Option<(f64, f64)> {
     let word = word.to_lowercase().replace(['–', '—'], "-");
     let word = word.trim();
@@ -77,7 +77,7 @@ fn interval(word: &str) -> Option<(f64, f64)> {
         }
     }
     for between in [" to ", "..", "-"] {
-        // Not at the very front, where the sign of a negative number stands.
+        // Not at the first character, which may be the sign of a negative number.
         let halves = word.char_indices().skip(1).find_map(|(at, _)| {
             let (begin, rest) = word.split_at(at);
             Some((number(begin)?, number(rest.strip_prefix(between)?)?))
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_and_intervals_are_put_in_order() {
+    fn scales_and_intervals_are_sorted() {
         for ordered in [
             vec!["low", "medium", "high"],
             vec!["Poor", "Good", "Excellent"],

@@ -1,19 +1,19 @@
-//! About how numbers are spread, in bounded memory: how many lie in each of at most 65,536
-//! intervals.
+//! An approximate distribution of numbers in bounded memory: counts in at most 65,536 intervals.
 //!
-//! The intervals are those of doubles that have their first bits in common, as many bits as the
-//! intervals can be told apart with. That follows from the set of numbers alone, never from their
-//! order, so parts of a column give what the whole column gives, bit by bit.
+//! An interval has the doubles that agree in their leading bits. The number of these bits is the
+//! largest for which there are at most 65,536 non-empty intervals. It depends on the set of numbers
+//! only, not on their order. So merged sketches of parts equal the sketch of the whole column
+//! exactly.
 
 use std::collections::HashMap;
 
 const MAX_INTERVALS: usize = 65_536;
 
-/// Counts by interval.
+/// Counts per interval.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-#[serde(from = "Sent", into = "Sent")]
+#[serde(from = "SerialSketch", into = "SerialSketch")]
 pub(crate) struct QuantileSketch {
-    /// How many of the last bits an interval leaves open.
+    /// Number of trailing bits that numbers of one interval may differ in.
     open: u32,
     intervals: HashMap<u64, Interval, ahash::RandomState>,
 }
@@ -25,29 +25,29 @@ struct Interval {
 }
 
 impl QuantileSketch {
-    /// Takes a number that came so many times.
+    /// Adds a number that occurs `count` times.
     pub(crate) fn take(&mut self, number: f64, count: u64) {
-        let key = ordered(number) >> self.open;
+        let key = ordered_bits(number) >> self.open;
         self.add(key, Interval { count, least: number });
     }
 
-    /// Takes what another one has taken.
+    /// Adds the counts of another sketch.
     pub(crate) fn merge(&mut self, other: QuantileSketch) {
         self.widen(other.open);
         for (key, interval) in other.intervals {
-            // Adding may have opened more bits.
+            // `self.open` may have grown in an earlier iteration.
             self.add(key >> (self.open - other.open), interval);
         }
     }
 
-    /// A number in the middle; of two, the smaller one.
+    /// The approximate median: the least number of the interval with the lower median.
     pub(crate) fn median(&self) -> Option<f64> {
         let mut intervals: Vec<&Interval> = self.intervals.values().collect();
         intervals.sort_by(|a, b| a.least.total_cmp(&b.least));
-        let mut left = intervals.iter().map(|interval| interval.count).sum::<u64>().checked_sub(1)? / 2;
-        intervals.into_iter().find_map(|interval| match left.checked_sub(interval.count) {
+        let mut rank = intervals.iter().map(|interval| interval.count).sum::<u64>().checked_sub(1)? / 2;
+        intervals.into_iter().find_map(|interval| match rank.checked_sub(interval.count) {
             Some(rest) => {
-                left = rest;
+                rank = rest;
                 None
             }
             None => Some(interval.least),
@@ -63,48 +63,49 @@ impl QuantileSketch {
         }
     }
 
+    /// Merges intervals until `open` trailing bits are ignored.
     fn widen(&mut self, open: u32) {
         if open <= self.open {
             return;
         }
-        let narrow = std::mem::take(&mut self.intervals);
-        let by = open - self.open;
+        let narrower = std::mem::take(&mut self.intervals);
+        let shift = open - self.open;
         self.open = open;
-        for (key, interval) in narrow {
-            let known = self.intervals.entry(key >> by).or_insert(Interval { count: 0, least: interval.least });
+        for (key, interval) in narrower {
+            let known = self.intervals.entry(key >> shift).or_insert(Interval { count: 0, least: interval.least });
             known.count += interval.count;
             known.least = known.least.min(interval.least);
         }
     }
 }
 
-/// The bits of a number, in the order of numbers.
-fn ordered(number: f64) -> u64 {
+/// Maps a number to an integer so that the order of numbers is the order of integers.
+fn ordered_bits(number: f64) -> u64 {
     let bits = number.to_bits();
     if number.is_sign_negative() { !bits } else { bits | 1 << 63 }
 }
 
-/// How it travels: interval, count and the bits of the least number, from the lowest up.
+/// The serialised form: interval, count and bits of the least number, in ascending order.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Sent {
+struct SerialSketch {
     open: u32,
     intervals: Vec<(u64, u64, u64)>,
 }
 
-impl From<QuantileSketch> for Sent {
-    fn from(spread: QuantileSketch) -> Sent {
-        let sent = |(&key, interval): (&u64, &Interval)| (key, interval.count, interval.least.to_bits());
-        let mut intervals: Vec<(u64, u64, u64)> = spread.intervals.iter().map(sent).collect();
+impl From<QuantileSketch> for SerialSketch {
+    fn from(sketch: QuantileSketch) -> SerialSketch {
+        let entry = |(&key, interval): (&u64, &Interval)| (key, interval.count, interval.least.to_bits());
+        let mut intervals: Vec<(u64, u64, u64)> = sketch.intervals.iter().map(entry).collect();
         intervals.sort_unstable();
-        Sent { open: spread.open, intervals }
+        SerialSketch { open: sketch.open, intervals }
     }
 }
 
-impl From<Sent> for QuantileSketch {
-    fn from(sent: Sent) -> QuantileSketch {
+impl From<SerialSketch> for QuantileSketch {
+    fn from(serial: SerialSketch) -> QuantileSketch {
         let interval = |(key, count, least)| (key, Interval { count, least: f64::from_bits(least) });
-        // No number has more bits than these to leave open.
-        QuantileSketch { open: sent.open.min(63), intervals: sent.intervals.into_iter().map(interval).collect() }
+        // Limited, because a shift by 64 bits would overflow.
+        QuantileSketch { open: serial.open.min(63), intervals: serial.intervals.into_iter().map(interval).collect() }
     }
 }
 
@@ -113,25 +114,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_near_and_do_not_depend_on_order_or_parts() {
+    fn medians_are_close_and_do_not_depend_on_order_or_parts() {
         let numbers: Vec<f64> = (0..300_000u64).map(|n| (n * 7919 % 300_007) as f64 / 7.0 - 10_000.0).collect();
         let of = |numbers: &[f64]| {
-            let mut spread = QuantileSketch::default();
-            numbers.iter().for_each(|&number| spread.take(number, 1));
-            spread
+            let mut sketch = QuantileSketch::default();
+            numbers.iter().for_each(|&number| sketch.take(number, 1));
+            sketch
         };
         let whole = of(&numbers);
         let mut sorted = numbers.clone();
         sorted.sort_by(f64::total_cmp);
-        let right = sorted[(sorted.len() - 1) / 2];
+        let exact = sorted[(sorted.len() - 1) / 2];
         let median = whole.median().unwrap();
-        assert!((median - right).abs() < 30.0 && numbers.contains(&median), "{median} instead of {right}");
+        assert!((median - exact).abs() < 30.0 && numbers.contains(&median), "{median} instead of {exact}");
         for at in [0, 1, 65_536, 100_000, 299_999] {
-            let (frontend, back) = numbers.split_at(at);
-            let (mut ahead, mut behind) = (of(frontend), of(back));
-            ahead.merge(of(back));
-            behind.merge(of(frontend));
-            for merged in [ahead, behind] {
+            let (first, second) = numbers.split_at(at);
+            let (mut forward, mut backward) = (of(first), of(second));
+            forward.merge(of(second));
+            backward.merge(of(first));
+            for merged in [forward, backward] {
                 assert_eq!(serde_json::to_string(&merged).unwrap(), serde_json::to_string(&whole).unwrap(), "{at}");
             }
         }

@@ -1,154 +1,155 @@
-//! The schema file: what its author knows better than inference. TOML; unknown words are refused.
+//! The schema file: settings in TOML that override the inferred schema. Unknown keys are refused.
 //!
-//! CARLA's words `target`, `continuous`, `categorical` and `immutable` mean what they mean there;
-//! `[features.NAME]` says more about one column. `docs/bundles.md` has a sample with every key.
+//! The keys `target`, `continuous`, `categorical` and `immutable` have the same meaning as in
+//! CARLA. A table `[features.NAME]` has the settings of one column. `docs/bundles.md` has a sample
+//! with every key.
 
 use crate::error::BuildError;
 use ifonly_values::schema::{Quantiser, nearest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A schema file's text ends here, in bytes.
+/// Maximum size of a schema file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The whole file.
+/// The settings of a schema file.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SchemaFile {
-    /// The column that says who was accepted.
+    /// The target column.
     pub target: Option<String>,
-    /// The values or comparisons that mean acceptance.
+    /// The accept conditions: values or comparisons of the target.
     pub accept: Vec<Scalar>,
-    /// Columns of numbers. CARLA's own spelling is understood.
+    /// Columns of numbers. The spelling of CARLA, `continous`, is accepted too.
     #[serde(alias = "continous")]
     pub continuous: Vec<String>,
     /// Columns of words without an order.
     pub categorical: Vec<String>,
-    /// Columns that people usually cannot change: a nearest to them.
+    /// Columns that people usually cannot change; clients suggest to keep their values.
     pub immutable: Vec<String>,
-    /// Columns to leave out.
+    /// Columns to exclude.
     pub exclude: Vec<String>,
-    /// The most levels of continuous columns that do not say otherwise.
+    /// Maximum number of levels of continuous columns without their own setting.
     pub levels: Option<u32>,
-    /// How the numbers of continuous columns that do not say otherwise become levels.
+    /// Scale of continuous columns without their own setting.
     pub scale: Option<ScaleName>,
-    /// What happens to missing values of columns that do not say otherwise.
+    /// Treatment of missing values of columns without their own setting.
     pub missing: Option<MissingPolicy>,
     /// Whether categorical columns with more than two categories become one feature per category.
     pub one_hot: bool,
-    /// What happens to columns that the file does not mention.
+    /// Treatment of columns that the file does not mention.
     pub others: UnlistedColumns,
-    /// More about single columns.
+    /// Settings of single columns.
     pub features: BTreeMap<String, FeatureOverrides>,
 }
 
-/// What happens to columns that the file does not mention.
+/// Treatment of columns that the file does not mention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnlistedColumns {
     /// Their kind is inferred.
     #[default]
     Infer,
-    /// They are left out.
+    /// They are excluded.
     Exclude,
 }
 
-/// What the file says about one column.
+/// The settings of one column.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureOverrides {
-    /// What its values are.
+    /// The kind of the column.
     pub kind: Option<KindName>,
-    /// The number at level 0.
+    /// The lowest number; level 0.
     pub min: Option<f64>,
-    /// The number at level R.
+    /// The highest number; level R.
     pub max: Option<f64>,
-    /// The most levels; R itself on the paper's scale.
+    /// Maximum number of levels; exactly R on the scale `paper`.
     pub levels: Option<u32>,
-    /// How numbers become levels.
+    /// The scale that maps numbers to levels.
     pub scale: Option<ScaleName>,
-    /// What happens between two of the paper's levels.
+    /// Rounding between two levels of the scale `paper`.
     pub quantiser: Option<Quantiser>,
-    /// What separates decimals, where values leave that open: "." or ",".
+    /// The decimal separator, "." or ",", for values in which it is ambiguous.
     pub decimal: Option<char>,
-    /// What happens to missing values.
+    /// Treatment of missing values.
     pub missing: Option<MissingPolicy>,
-    /// Ordinal values from the lowest up.
+    /// Ordinal values in ascending order.
     pub ranks: Option<Vec<Scalar>>,
     /// Categorical values.
     pub categories: Option<Vec<Scalar>>,
-    /// What a categorical mismatch counts as, in levels.
+    /// The cost of a categorical mismatch, as a distance in levels.
     pub range: Option<u32>,
-    /// Whether every category becomes a feature of its own.
+    /// Whether every category becomes a separate feature.
     pub one_hot: Option<bool>,
-    /// What stands for a missing value.
+    /// The value that replaces a missing value.
     pub default: Option<Scalar>,
-    /// What its numbers count.
+    /// The unit of its numbers.
     pub unit: Option<String>,
-    /// What it means.
+    /// The meaning of the column, for users.
     pub description: Option<String>,
-    /// Whether people usually cannot change it.
+    /// Whether people usually cannot change the value.
     pub immutable: Option<bool>,
-    /// Whether it is left out.
+    /// Whether the column is excluded.
     pub exclude: bool,
 }
 
-/// The scales by name.
+/// The names of the scales.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleName {
     /// One level per value.
     Exact,
-    /// Round numbers as edges, shorter steps towards zero.
+    /// Round numbers as edges, with smaller steps near zero.
     Round,
     /// Equal steps.
     Linear,
-    /// Steps that are everywhere about the same share of the number.
+    /// Steps that are proportional to the number.
     Log,
-    /// The paper's levels.
+    /// The equidistant levels of the paper.
     Paper,
 }
 
-/// What happens to missing values.
+/// Treatment of missing values.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissingPolicy {
-    /// Rows without a value are left out.
+    /// Drop rows with a missing value.
     Drop,
-    /// The median of the column stands for it; the most common value of words.
+    /// Replace a missing value by the median of the column; by the most common value for words.
     Median,
-    /// The most common value stands for it.
+    /// Replace a missing value by the most common value.
     MostCommon,
-    /// The build ends.
+    /// Stop the build with an error.
     Refuse,
 }
 
-/// The kinds by name.
+/// The names of the kinds of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KindName {
     /// Numbers.
     #[serde(alias = "continuous")]
     Numeric,
-    /// Words in an order.
+    /// Words with an order.
     Ordinal,
-    /// Words without one.
+    /// Words without an order.
     Categorical,
 }
 
-/// A value as TOML may write it: `1` and `"1"` are the same.
+/// A value in TOML. `1` and `"1"` have the same meaning.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Scalar {
     /// A text.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Whole(i64),
     /// A number.
     Number(f64),
-    /// A truth value.
+    /// A Boolean.
     Truth(bool),
 }
 
@@ -169,36 +170,36 @@ impl SchemaFile {
         let io = |source| BuildError::Io { action: "read", path: path.into(), source };
         let bytes = std::fs::metadata(path).map_err(io)?.len();
         if bytes > MAX_BYTES {
-            let reason = format!("{bytes} bytes are too many for a schema file");
+            let reason = format!("the schema file has {bytes} bytes, but the maximum is {MAX_BYTES}");
             return Err(BuildError::File { path: path.into(), reason });
         }
         let text = std::fs::read_to_string(path).map_err(io)?;
         SchemaFile::parse(&text).map_err(|reason| BuildError::File { path: path.into(), reason })
     }
 
-    /// Reads the text of a schema file.
+    /// Parses the text of a schema file.
     pub fn parse(text: &str) -> Result<SchemaFile, String> {
-        toml::from_str(text).map_err(|error| format!("not a schema file: {error}"))
+        toml::from_str(text).map_err(|error| format!("not a valid schema file: {error}"))
     }
 
-    /// Whether the file says anything about a column.
+    /// Whether the file mentions a column.
     pub(crate) fn mentions(&self, column: &str) -> bool {
         self.lists().iter().any(|(_, list)| list.iter().any(|name| name == column))
             || self.features.contains_key(column)
     }
 
-    /// Everything about one column, the lists included.
+    /// The settings of one column, including those from the lists.
     pub(crate) fn of(&self, column: &str) -> Result<FeatureOverrides, BuildError> {
         let listed = |list: &[String]| list.iter().any(|name| name == column);
         let mut settings = self.features.get(column).cloned().unwrap_or_default();
         let lists = [(KindName::Numeric, &self.continuous), (KindName::Categorical, &self.categorical)];
         for (kind, _) in lists.iter().filter(|(_, list)| listed(list)) {
             if settings.kind.is_some_and(|other| other != *kind) {
-                return Err(contradiction(column, "is said to be of two kinds"));
+                return Err(contradiction(column, "has two kinds; list it under one kind only"));
             }
             settings.kind = Some(*kind);
         }
-        // What is given decides the kind where no word does.
+        // Settings that only one kind has imply the kind.
         let implied = [
             (KindName::Numeric, settings.min.is_some() || settings.max.is_some() || settings.levels.is_some()),
             (KindName::Numeric, settings.quantiser.is_some() || settings.scale.is_some() || settings.decimal.is_some()),
@@ -208,7 +209,10 @@ impl SchemaFile {
         ];
         for (kind, _) in implied.into_iter().filter(|(_, given)| *given) {
             if settings.kind.is_some_and(|other| other != kind) {
-                return Err(contradiction(column, "has settings that do not belong to its kind"));
+                return Err(contradiction(
+                    column,
+                    "has settings that do not belong to its kind; remove them or change the kind",
+                ));
             }
             settings.kind = Some(kind);
         }
@@ -219,13 +223,13 @@ impl SchemaFile {
         Ok(settings)
     }
 
-    /// Refuses names that the data does not have.
+    /// Refuses names of columns that the data does not have.
     pub(crate) fn check_columns(&self, columns: &[String]) -> Result<(), BuildError> {
         let lists = self.lists();
-        let listed = lists.iter().flat_map(|(what, list)| list.iter().map(|name| (what.to_string(), name)));
+        let listed = lists.iter().flat_map(|(key, list)| list.iter().map(|name| (key.to_string(), name)));
         let featured = self.features.keys().map(|name| (format!("features.{name}"), name));
-        for (what, name) in listed.chain(featured) {
-            find_column(columns, name, &format!("schema file, {what}"))?;
+        for (key, name) in listed.chain(featured) {
+            find_column(columns, name, &format!("schema file, {key}"))?;
         }
         Ok(())
     }
@@ -240,7 +244,7 @@ impl SchemaFile {
     }
 }
 
-/// The place of a column, or an error that says what may have been meant.
+/// The index of a column, or an error that suggests a similar name.
 pub(crate) fn find_column(columns: &[String], name: &str, wanted_by: &str) -> Result<usize, BuildError> {
     columns.iter().position(|column| column == name).ok_or_else(|| {
         let near = nearest(name, columns.iter().map(String::as_str)).map(|near| format!("did you mean {near:?}?"));
@@ -259,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carlas_words_are_understood() {
+    fn keys_of_carla_are_accepted() {
         let settings = SchemaFile::parse(
             r#"
             target = "income"
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_implies_the_kind() {
+    fn settings_imply_the_kind() {
         let settings = SchemaFile::parse(
             r#"
             others = "exclude"
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
+    fn errors_name_the_key_or_column() {
         let refused = |text: &str| SchemaFile::parse(text).unwrap_err();
         assert!(refused("tarjet = 'x'").contains("tarjet"));
         assert!(refused("[features.a]\nlevel = 3").contains("level"));

@@ -1,45 +1,44 @@
-//! What the first pass learns about a column: its values while they are few, how many are numbers,
-//! bounds, lengths.
+//! The statistics of one column from the first pass: distinct values, numbers, bounds, lengths.
 //!
-//! Memory stays bounded: beyond [`MAX_DISTINCT`](crate::columns::distinct::MAX_DISTINCT) different
-//! values a column is merely "many". Bounds and values are taken over *all* rows, the rejected ones
-//! included, so that a rejected person's own values lie within them.
+//! Memory is bounded: at most [`MAX_DISTINCT`](crate::columns::distinct::MAX_DISTINCT) distinct
+//! values are listed. Bounds and values come from *all* rows, including rejected rows, so that the
+//! values of a rejected person lie within the bounds.
 //!
-//! Parts of a table can be looked at apart: [`ColumnStats::merge`] gives exactly what one reader of
-//! all rows would have.
+//! The parts of a table can be processed separately: [`ColumnStats::merge`] gives exactly the
+//! statistics of all rows.
 
 use crate::columns::distinct::{DistinctValue, DistinctValues, TextClass, is_long};
 use crate::columns::notation::{NotationCandidate, NotationCandidates};
 use crate::columns::quantile_sketch::QuantileSketch;
-use crate::error::FileLocation;
+use crate::error::{FileLocation, counted};
 use ifonly_values::schema::{Decimal, Notation};
 
-/// Whether a text stands for a missing value, unless the schema file lists it as a value.
+/// Whether a text means a missing value. A text that the schema file lists as a value does not.
 pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
     ifonly_values::schema::is_missing(text) && !listed.iter().any(|word| word == text)
 }
 
-/// Where in the data: a file, by its place among all, and where in that.
+/// Location of a row: the index of its file, and the position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RowLocation {
     pub(crate) file: usize,
-    pub(crate) place: FileLocation,
+    pub(crate) position: FileLocation,
 }
 
-/// What is known about a column.
+/// Statistics of a column.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ColumnStats {
-    /// Values that are there.
+    /// Number of values that are not missing.
     pub(crate) present: u64,
-    /// How many of them are numbers.
+    /// Number of values that are plain numbers.
     pub(crate) numbers: u64,
-    /// The first text that is not a number.
+    /// The first text that is not a plain number.
     pub(crate) first_word: Option<(RowLocation, String)>,
-    /// The first accepted row without a value, and how many there are.
+    /// The first accepted row with a missing value, and the number of such rows.
     pub(crate) missing: Option<(RowLocation, u64)>,
-    /// Whether any row, the rejected ones included, has no value.
+    /// Whether any row, accepted or rejected, has a missing value.
     pub(crate) missing_anywhere: bool,
-    /// Every value with its count, unless they are too many.
+    /// The distinct values with their counts, unless there are too many.
     distinct: DistinctValues,
     /// The smallest number.
     #[serde(with = "crate::columns::float_bits")]
@@ -47,21 +46,21 @@ pub(crate) struct ColumnStats {
     /// The largest number.
     #[serde(with = "crate::columns::float_bits")]
     pub(crate) max: f64,
-    /// Whether every number is the one before plus one.
+    /// Whether every value is the previous one plus 1.
     pub(crate) counting: bool,
     #[serde(with = "crate::columns::float_bits")]
     first: f64,
     #[serde(with = "crate::columns::float_bits")]
     last: f64,
-    /// How numbers that are not plain are written.
-    pub(crate) readings: NotationCandidates,
-    /// How many are dates that are not written year first.
+    /// The candidate notations of numbers that are not plain.
+    pub(crate) notations: NotationCandidates,
+    /// Number of dates that do not have the year first.
     pub(crate) other_dates: u64,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
-    /// How the plain numbers are spread where there are too many to list, if somebody may want
-    /// their median.
-    spread: Option<QuantileSketch>,
+    /// The distribution of the plain numbers if there are too many distinct values, for the median.
+    /// `None` if the median is not needed.
+    sketch: Option<QuantileSketch>,
 }
 
 impl ColumnStats {
@@ -70,18 +69,18 @@ impl ColumnStats {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
-            spread: (median == Median::Wanted).then(QuantileSketch::default),
+            sketch: (median == Median::Wanted).then(QuantileSketch::default),
             ..ColumnStats::default()
         }
     }
 
-    /// Takes a value of one row.
-    pub(crate) fn take(&mut self, spot: RowLocation, text: &str, accepted: bool, listed: &[String]) {
-        let seen = self.distinct.get_mut(text);
-        if seen.is_none() && is_missing(text, listed) {
+    /// Adds the value of one row.
+    pub(crate) fn take(&mut self, location: RowLocation, text: &str, accepted: bool, listed: &[String]) {
+        let known = self.distinct.get_mut(text);
+        if known.is_none() && is_missing(text, listed) {
             self.missing_anywhere = true;
             if accepted {
-                self.missing.get_or_insert((spot, 0)).1 += 1;
+                self.missing.get_or_insert((location, 0)).1 += 1;
             }
             return;
         }
@@ -89,14 +88,14 @@ impl ColumnStats {
             self.longest = self.longest.max(text.len());
         }
         self.present += 1;
-        let is = match seen {
-            Some(seen) => {
-                seen.count += 1;
-                seen.is
+        let class = match known {
+            Some(value) => {
+                value.count += 1;
+                value.class
             }
-            None => self.read(spot, text),
+            None => self.read(location, text),
         };
-        match is {
+        match class {
             TextClass::Number(number) => {
                 if self.numbers == 0 {
                     self.first = number;
@@ -104,8 +103,8 @@ impl ColumnStats {
                 self.counting &= self.numbers == 0 || number == self.last + 1.0;
                 self.last = number;
                 self.numbers += 1;
-                if let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_none()) {
-                    spread.take(number, 1);
+                if let Some(sketch) = self.sketch.as_mut().filter(|_| self.distinct.listed().is_none()) {
+                    sketch.take(number, 1);
                 }
             }
             TextClass::OtherDate => self.other_dates += 1,
@@ -113,128 +112,127 @@ impl ColumnStats {
         }
     }
 
-    /// Takes what was found in the rows behind.
-    pub(crate) fn merge(&mut self, mut behind: ColumnStats) {
-        let (before, after) = (self.plain_bounds(), behind.plain_bounds());
-        self.readings.merge(std::mem::take(&mut behind.readings), before, after);
-        self.counting &= behind.counting;
-        if self.numbers > 0 && behind.numbers > 0 {
-            self.counting &= behind.first == self.last + 1.0;
+    /// Adds the statistics of the rows that follow.
+    pub(crate) fn merge(&mut self, mut next: ColumnStats) {
+        let (before, after) = (self.plain_bounds(), next.plain_bounds());
+        self.notations.merge(std::mem::take(&mut next.notations), before, after);
+        self.counting &= next.counting;
+        if self.numbers > 0 && next.numbers > 0 {
+            self.counting &= next.first == self.last + 1.0;
         }
         if self.numbers == 0 {
-            self.first = behind.first;
+            self.first = next.first;
         }
-        if behind.numbers > 0 {
-            self.last = behind.last;
+        if next.numbers > 0 {
+            self.last = next.last;
         }
-        let counted = [counts(&self.distinct, &self.spread), counts(&behind.distinct, &behind.spread)];
-        self.distinct.merge(std::mem::take(&mut behind.distinct), self.present);
-        if let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_none()) {
-            counted.into_iter().flatten().flatten().for_each(|(number, count)| spread.take(number, count));
-            spread.merge(behind.spread.unwrap_or_default());
+        let counted = [counts(&self.distinct, &self.sketch), counts(&next.distinct, &next.sketch)];
+        self.distinct.merge(std::mem::take(&mut next.distinct), self.present);
+        if let Some(sketch) = self.sketch.as_mut().filter(|_| self.distinct.listed().is_none()) {
+            counted.into_iter().flatten().flatten().for_each(|(number, count)| sketch.take(number, count));
+            sketch.merge(next.sketch.unwrap_or_default());
         }
-        self.present += behind.present;
-        self.numbers += behind.numbers;
-        self.other_dates += behind.other_dates;
-        (self.min, self.max) = (self.min.min(behind.min), self.max.max(behind.max));
-        self.longest = self.longest.max(behind.longest);
-        self.first_word = self.first_word.take().or(behind.first_word);
-        self.missing_anywhere |= behind.missing_anywhere;
-        self.missing = match (self.missing, behind.missing) {
+        self.present += next.present;
+        self.numbers += next.numbers;
+        self.other_dates += next.other_dates;
+        (self.min, self.max) = (self.min.min(next.min), self.max.max(next.max));
+        self.longest = self.longest.max(next.longest);
+        self.first_word = self.first_word.take().or(next.first_word);
+        self.missing_anywhere |= next.missing_anywhere;
+        self.missing = match (self.missing, next.missing) {
             (Some((first, here)), Some((_, there))) => Some((first, here + there)),
             (here, there) => here.or(there),
         };
     }
 
-    /// The bounds of the plain numbers, if there are any.
+    /// The bounds of the plain numbers; `None` if there are none.
     fn plain_bounds(&self) -> Option<(f64, f64)> {
         (self.numbers > 0).then_some((self.min, self.max))
     }
 
-    /// Reads a text that was not seen before, or that nobody remembers.
-    fn read(&mut self, spot: RowLocation, text: &str) -> TextClass {
-        let is = TextClass::of(text);
-        match is {
+    /// Classifies a text that is not among the listed values, and adds it to the statistics.
+    fn read(&mut self, location: RowLocation, text: &str) -> TextClass {
+        let class = TextClass::of(text);
+        match class {
             TextClass::Number(number) => {
-                self.readings.plain(text, number);
+                self.notations.plain(text, number);
                 self.min = self.min.min(number);
                 self.max = self.max.max(number);
             }
             TextClass::OtherDate | TextClass::Word => {
-                self.readings.other(text, self.plain_bounds());
+                self.notations.other(text, self.plain_bounds());
                 self.counting = false;
-                self.first_word.get_or_insert_with(|| (spot, text.chars().take(60).collect()));
+                self.first_word.get_or_insert_with(|| (location, text.chars().take(60).collect()));
             }
         }
         let before = self.present - 1;
-        let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_some()) else {
-            self.distinct.insert(text, is, before);
-            return is;
+        let Some(sketch) = self.sketch.as_mut().filter(|_| self.distinct.listed().is_some()) else {
+            self.distinct.insert(text, class, before);
+            return class;
         };
-        // Only the last insertion that was possible is worth a look at all values.
+        // This insertion ends the list of values, so their counts move to the sketch now.
         if self.distinct.is_full() || is_long(text) {
             let counted = counts(&self.distinct, &Some(QuantileSketch::default()));
-            counted.into_iter().flatten().for_each(|(number, count)| spread.take(number, count));
+            counted.into_iter().flatten().for_each(|(number, count)| sketch.take(number, count));
         }
-        self.distinct.insert(text, is, before);
-        is
+        self.distinct.insert(text, class, before);
+        class
     }
 
-    /// The different values in the order of their numbers, or of their letters; `None` if they are
-    /// too many.
+    /// The distinct values, sorted as numbers if all are numbers, otherwise as texts; `None` if
+    /// there are too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
         let mut values: Vec<String> = self.distinct.listed()?.iter().map(|(text, _)| text).collect();
-        // A map has no order of its own, and the same input must give the same bytes.
+        // The map is unordered, but the same input must give the same bytes.
         values.sort_unstable();
-        let Some(NotationCandidate { notation, .. }) = self.reading() else { return Some(values) };
+        let Some(NotationCandidate { notation, .. }) = self.notation() else { return Some(values) };
         let mut numbers: Vec<(f64, String)> =
             values.into_iter().map(|text| (notation.read(&text).unwrap_or(0.0), text)).collect();
-        // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
+        // A stable sort: texts of the same number ("1", "1.0") keep their order as texts.
         numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // One text stands for a number that is written in several ways; the rest are found by their
-        // number.
+        // Of several texts of one number, keep one; the others are later found by their number.
         numbers.dedup_by(|b, a| a.0 == b.0);
         Some(numbers.into_iter().map(|(_, text)| text).collect())
     }
 
-    /// How all values are numbers, if they are: the first of the ways that are left.
-    pub(crate) fn reading(&self) -> Option<NotationCandidate> {
+    /// The notation in which all values are numbers, the first of several; `None` if there is none.
+    pub(crate) fn notation(&self) -> Option<NotationCandidate> {
         if self.present == 0 {
             return None;
         }
         if self.numbers == self.present {
             return Some(NotationCandidate { notation: Notation::Plain, min: self.min, max: self.max });
         }
-        self.readings.left().first().cloned()
+        self.notations.remaining().first().cloned()
     }
 
-    /// The value that most rows have, the first of equally many.
+    /// The most frequent value; of equally frequent values, the first as text.
     pub(crate) fn most_common(&self) -> Option<String> {
         let counts = self.distinct.listed()?.iter();
         counts.max_by(|a, b| a.1.count.cmp(&b.1.count).then(b.0.cmp(&a.0))).map(|(value, _)| value)
     }
 
-    /// A value in the middle: one of the values where they are listed, otherwise about the median
-    /// of plain numbers.
+    /// The median of the numbers: one of the values if they are listed, otherwise an approximation
+    /// for plain numbers.
     pub(crate) fn median(&self) -> Option<String> {
-        let NotationCandidate { notation, .. } = self.reading()?;
+        let NotationCandidate { notation, .. } = self.notation()?;
         let Some(distinct) = self.distinct.listed() else {
-            return self.spread.as_ref()?.median().map(|number| notation.write(number));
+            return self.sketch.as_ref()?.median().map(|number| notation.write(number));
         };
         let mut counts: Vec<(f64, String, u64)> =
-            distinct.iter().filter_map(|(text, seen)| Some((notation.read(&text)?, text, seen.count))).collect();
+            distinct.iter().filter_map(|(text, value)| Some((notation.read(&text)?, text, value.count))).collect();
         counts.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut left = counts.iter().map(|(_, _, count)| count).sum::<u64>().checked_sub(1)? / 2;
-        counts.into_iter().find_map(|(_, text, count)| match left.checked_sub(count) {
+        let mut rank = counts.iter().map(|(_, _, count)| count).sum::<u64>().checked_sub(1)? / 2;
+        counts.into_iter().find_map(|(_, text, count)| match rank.checked_sub(count) {
             Some(rest) => {
-                left = rest;
+                rank = rest;
                 None
             }
             None => Some(text),
         })
     }
 
-    /// Whether hardly any value comes twice.
+    /// Whether most values occur only once.
     pub(crate) fn is_mostly_unique(&self) -> bool {
         match self.distinct.listed() {
             Some(distinct) => self.present >= 20 && distinct.len() as u64 * 2 > self.present,
@@ -242,22 +240,24 @@ impl ColumnStats {
         }
     }
 
-    /// Whether no value comes twice.
+    /// Whether all values are distinct.
     pub(crate) fn all_differ(&self) -> bool {
         let listed = self.distinct.listed();
         listed.map_or(self.distinct.mostly_new(), |distinct| distinct.len() as u64 == self.present)
     }
 
-    /// Some values with their counts, the most frequent first, for messages.
+    /// The most frequent values with their counts, for messages.
     pub(crate) fn shown(&self) -> String {
         const SHOWN: usize = 10;
         let Some(distinct) = self.distinct.listed() else {
             return format!("numbers from {} to {}", self.min, self.max);
         };
-        let mut counts: Vec<(String, u64)> = distinct.iter().map(|(value, seen)| (value, seen.count)).collect();
+        let mut counts: Vec<(String, u64)> = distinct.iter().map(|(text, value)| (text, value.count)).collect();
         counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-        let shown =
-            |(value, count): &(String, u64)| format!("{:?} ({count} rows)", value.chars().take(40).collect::<String>());
+        let shown = |(text, count): &(String, u64)| {
+            let start = text.chars().take(40).collect::<String>();
+            format!("{start:?} ({})", counted(*count, "row"))
+        };
         let mut parts: Vec<String> = counts.iter().take(SHOWN).map(shown).collect();
         if counts.len() > SHOWN {
             parts.push(format!("and {} other values", counts.len() - SHOWN));
@@ -266,26 +266,26 @@ impl ColumnStats {
     }
 }
 
-/// Whether somebody may want a column's median.
+/// Whether the median of a column may be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Median {
     Wanted,
     Unwanted,
 }
 
-/// The listed plain numbers with their counts, where somebody counts them.
-fn counts(distinct: &DistinctValues, spread: &Option<QuantileSketch>) -> Option<Vec<(f64, u64)>> {
-    spread.as_ref()?;
-    let number = |seen: &DistinctValue| match seen.is {
-        TextClass::Number(number) => Some((number, seen.count)),
+/// The listed plain numbers with their counts; `None` if there is no sketch to add them to.
+fn counts(distinct: &DistinctValues, sketch: &Option<QuantileSketch>) -> Option<Vec<(f64, u64)>> {
+    sketch.as_ref()?;
+    let number = |value: &DistinctValue| match value.class {
+        TextClass::Number(number) => Some((number, value.count)),
         TextClass::OtherDate | TextClass::Word => None,
     };
-    Some(distinct.listed()?.iter().filter_map(|(_, seen)| number(seen)).collect())
+    Some(distinct.listed()?.iter().filter_map(|(_, value)| number(value)).collect())
 }
 
-/// The coarsest grid on which all of these numbers lie, as first value, step and number of steps;
-/// `None` if it has more than `most` steps.
-pub(crate) fn grid(numbers: &[Decimal], most: u32) -> Option<(Decimal, Decimal, u32)> {
+/// The coarsest grid that contains all numbers, as first value, step and number of steps; `None` if
+/// the grid has more than `max_steps` steps.
+pub(crate) fn grid(numbers: &[Decimal], max_steps: u32) -> Option<(Decimal, Decimal, u32)> {
     let exponent = numbers.iter().map(|number| number.exponent()).min()?;
     let units: Vec<i128> = numbers.iter().map(|number| number.units(exponent)).collect::<Option<_>>()?;
     let (min, max) = (*units.iter().min()?, *units.iter().max()?);
@@ -293,7 +293,7 @@ pub(crate) fn grid(numbers: &[Decimal], most: u32) -> Option<(Decimal, Decimal, 
     if step == 0 {
         return None;
     }
-    let steps = u32::try_from(max.checked_sub(min)? / step).ok().filter(|steps| *steps <= most)?;
+    let steps = u32::try_from(max.checked_sub(min)? / step).ok().filter(|steps| *steps <= max_steps)?;
     Some((Decimal::from_units(min, exponent)?, Decimal::from_units(step, exponent)?, steps))
 }
 
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_the_coarsest_ones() {
+    fn the_grid_is_the_coarsest_one() {
         for (texts, right) in [
             (vec!["0", "1"], Some(("0", "1", 1))),
             (vec!["18", "20", "30"], Some(("18", "2", 6))),
@@ -331,22 +331,22 @@ mod tests {
     fn taken<T: AsRef<str>>(texts: &[T], first: u64) -> ColumnStats {
         let mut stats = ColumnStats::new(Median::Wanted);
         for (row, text) in (first..).zip(texts) {
-            stats.take(RowLocation { file: 0, place: FileLocation::Row(row) }, text.as_ref(), true, &[]);
+            stats.take(RowLocation { file: 0, position: FileLocation::Row(row) }, text.as_ref(), true, &[]);
         }
         stats
     }
 
     #[test]
-    fn values_are_sorted_as_what_they_are() {
+    fn values_are_sorted_as_numbers_or_as_texts() {
         assert_eq!(column(&["10", "9", "9.0", "-1"]).values().unwrap(), ["-1", "9", "10"]);
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
         assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
-        let second = RowLocation { file: 0, place: FileLocation::Row(2) };
+        let second = RowLocation { file: 0, position: FileLocation::Row(2) };
         assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((second, 3)));
     }
 
     #[test]
-    fn medians_and_most_common_values_are_values() {
+    fn medians_and_most_common_values_are_values_of_the_column() {
         let stats = column(&["3", "10", "10", "4", "7.0"]);
         assert_eq!((stats.median().as_deref(), stats.most_common().as_deref()), (Some("7.0"), Some("10")));
         assert_eq!(column(&["$5", "$1", "$9", "$9"]).median().as_deref(), Some("$5"));
@@ -360,13 +360,13 @@ mod tests {
     fn too_many_values_are_not_listed() {
         let many: Vec<String> = (0..70_000).map(|n| (n * 7).to_string()).collect();
         let stats = column(&many);
-        assert!(stats.values().is_none() && stats.is_mostly_unique() && stats.reading().is_some() && !stats.counting);
+        assert!(stats.values().is_none() && stats.is_mostly_unique() && stats.notation().is_some() && !stats.counting);
         let repeated: Vec<String> = (0..4).flat_map(|_| (0..66_000).map(|n| n.to_string())).collect();
         assert!(column(&repeated).values().is_none());
     }
 
-    /// Cuts at all these places, sends every part through JSON and puts them together in two ways:
-    /// from the front, and in pairs.
+    /// Divides the texts at these positions, serialises the statistics of every part, and merges
+    /// them in two ways: from the first to the last, and in pairs.
     fn merged<T: AsRef<str>>(texts: &[T], cuts: &[usize]) -> [ColumnStats; 2] {
         let mut parts: Vec<ColumnStats> = vec![];
         let ends = cuts.iter().copied().chain([texts.len()]);
@@ -376,8 +376,8 @@ mod tests {
             parts.push(serde_json::from_str(&serde_json::to_string(&part).unwrap()).unwrap());
             start = end;
         }
-        let mut frontend = ColumnStats::new(Median::Wanted);
-        parts.iter().for_each(|part| frontend.merge(part.clone()));
+        let mut in_order = ColumnStats::new(Median::Wanted);
+        parts.iter().for_each(|part| in_order.merge(part.clone()));
         while parts.len() > 1 {
             let pair = |pair: &[ColumnStats]| {
                 let mut left = pair[0].clone();
@@ -386,11 +386,11 @@ mod tests {
             };
             parts = parts.chunks(2).map(pair).collect();
         }
-        [frontend, parts.remove(0)]
+        [in_order, parts.remove(0)]
     }
 
     fn check<T: AsRef<str>>(what: &str, texts: &[T], cuts: &[usize]) {
-        // Everything, places and orders included.
+        // The serialised form has everything, including locations and orders.
         let shown = |stats: &ColumnStats| serde_json::to_string(stats).unwrap();
         let whole = column(texts);
         for stats in merged(texts, cuts) {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_give_what_the_whole_column_gives() {
+    fn merged_parts_equal_the_whole_column() {
         let many = |count: usize, text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<Vec<String>>();
         for (what, texts) in [
             ("counting", many(60, &|n| (n + 5).to_string())),
@@ -416,7 +416,7 @@ mod tests {
             ),
             ("other dates", many(60, &|n| format!("{}/2/2024", n % 28 + 1))),
             ("words", many(60, &|n| ["a", "NA", "b", "", "c c"][n * n % 5].to_owned())),
-            ("zeros in front", many(60, &|n| format!("{n:05}"))),
+            ("leading zeros", many(60, &|n| format!("{n:05}"))),
             ("a number at last", many(60, &|n| if n < 59 { "x".into() } else { "1".into() })),
             ("long", many(60, &|n| if n == 33 { "y".repeat(5000) } else { n.to_string() })),
         ] {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_columns_with_too_many_values_give_what_the_whole_column_gives() {
+    fn merged_parts_equal_the_whole_column_with_too_many_values() {
         let many = |count: u64, text: &dyn Fn(u64) -> u64| (0..count).map(|n| text(n).to_string()).collect::<Vec<_>>();
         for (what, texts) in [
             ("all new", many(140_000, &|n| n * 7919 % 140_009)),

@@ -1,41 +1,42 @@
-//! What the first pass over the data finds, of a part or of everything. It travels between
-//! processes, and parts put together in their order are exactly what one process would have found.
+//! The result of the first pass over a table or a part of it. It can be serialised and sent to
+//! another process. The merged results of all parts, in order, equal the result for the whole
+//! table.
 
 use crate::build::accept::TargetLeakDetector;
 use crate::columns::stats::ColumnStats;
 use ifonly_values::schema::Schema;
 
-/// What the first pass found in some rows.
+/// Statistics of all columns over some rows.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct TableStats {
     pub(crate) rows: u64,
     pub(crate) accepted: u64,
     pub(crate) stats: Vec<ColumnStats>,
-    /// Per column, where there is a mask.
-    pub(crate) telltales: Vec<TargetLeakDetector>,
+    /// One per column if there is an accept mask; otherwise empty.
+    pub(crate) leak_detectors: Vec<TargetLeakDetector>,
 }
 
 impl std::fmt::Debug for TableStats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The values of people are nobody's business in a log.
-        write!(f, "Learnt({} rows, {} columns)", self.rows, self.stats.len())
+        // Values are private data and must not appear in a log.
+        write!(f, "TableStats({} rows, {} columns)", self.rows, self.stats.len())
     }
 }
 
 impl TableStats {
-    /// Takes what was found in the rows behind. Both are about the same columns.
-    pub fn merge(&mut self, behind: TableStats) {
-        self.rows += behind.rows;
-        self.accepted += behind.accepted;
-        self.stats.iter_mut().zip(behind.stats).for_each(|(stats, behind)| stats.merge(behind));
-        self.telltales.iter_mut().zip(behind.telltales).for_each(|(telltale, behind)| telltale.merge(behind));
+    /// Adds the statistics of the rows that follow. Both must have the same columns.
+    pub fn merge(&mut self, next: TableStats) {
+        self.rows += next.rows;
+        self.accepted += next.accepted;
+        self.stats.iter_mut().zip(next.stats).for_each(|(stats, next)| stats.merge(next));
+        self.leak_detectors.iter_mut().zip(next.leak_detectors).for_each(|(detector, next)| detector.merge(next));
     }
 
-    /// The features that alone say whom the mask accepts.
-    pub(crate) fn telling(&self, columns: &[String], schema: &Schema) -> Vec<String> {
-        let tell = columns.iter().zip(&self.telltales).filter(|(_, telltale)| telltale.tells());
+    /// The features that determine the accept mask (target leakage).
+    pub(crate) fn leaking_features(&self, columns: &[String], schema: &Schema) -> Vec<String> {
+        let leaking = columns.iter().zip(&self.leak_detectors).filter(|(_, detector)| detector.leaks_target());
         let features = schema.columns();
         let is_feature = |name: &&String| features.iter().any(|column| column.name == *name);
-        tell.map(|(name, _)| name).filter(is_feature).cloned().collect()
+        leaking.map(|(name, _)| name).filter(is_feature).cloned().collect()
     }
 }

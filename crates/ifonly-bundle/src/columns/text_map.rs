@@ -1,13 +1,14 @@
-//! A map from texts that costs about one cache miss per look-up: a build looks up every cell of a
+//! A map with text keys and about one cache miss per lookup. A build looks up every cell of a
 //! table.
 //!
-//! Texts of up to 15 bytes, nearly all values, are numbers of 128 bits, which are hashed and
-//! compared at once and lie in the map itself; longer ones are strings. The author of a table is
-//! the institution that serves it, so nobody floods the map but themselves.
+//! Texts of up to 15 bytes, which are nearly all values, are stored as 128-bit integers in the map
+//! itself, where they are hashed and compared at once. Longer texts are strings. Resistance to
+//! hash-flooding attacks is not needed: the table comes from the institution that builds the
+//! bundle.
 
 use std::collections::HashMap;
 
-/// Values by text.
+/// A map from texts to values.
 #[derive(Clone)]
 pub(crate) struct TextMap<T> {
     short: HashMap<u128, T, ahash::RandomState>,
@@ -46,14 +47,15 @@ impl<T> TextMap<T> {
         };
     }
 
-    /// All of them, in no order.
+    /// All entries, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, &T)> {
         let long = self.long.iter().map(|(text, value)| (text.clone(), value));
         self.short.iter().map(|(short, value)| (unpacked(*short), value)).chain(long)
     }
 }
 
-/// The bytes of a short text, and in the highest byte their number.
+/// A text of up to 15 bytes as an integer; the highest byte has its length. `None` for longer
+/// texts.
 fn packed(text: &str) -> Option<u128> {
     let mut bytes = [0; 16];
     bytes[..15].get_mut(..text.len())?.copy_from_slice(text.as_bytes());
@@ -63,7 +65,7 @@ fn packed(text: &str) -> Option<u128> {
 
 fn unpacked(short: u128) -> String {
     let bytes = short.to_le_bytes();
-    // They come from a text.
+    // Never lossy: the bytes come from a text.
     String::from_utf8_lossy(&bytes[..usize::from(bytes[15]).min(15)]).into_owned()
 }
 
@@ -72,18 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_all_lengths_are_found_and_come_back() {
+    fn texts_of_all_lengths_are_found_and_listed() {
         let texts =
             ["", "\0", "a", "a\0", "fifteen letters", "sixteen letters.", "ünïcödé", "a much longer text than that"];
         let mut map = TextMap::default();
-        for (place, text) in texts.iter().enumerate() {
+        for (index, text) in texts.iter().enumerate() {
             assert!(map.get(text).is_none());
-            map.insert(text, place);
+            map.insert(text, index);
         }
         assert_eq!(map.len(), texts.len());
-        for (place, text) in texts.iter().enumerate() {
-            assert_eq!(map.get(text), Some(&place));
-            assert_eq!(map.get_mut(text), Some(&mut place.clone()));
+        for (index, text) in texts.iter().enumerate() {
+            assert_eq!(map.get(text), Some(&index));
+            assert_eq!(map.get_mut(text), Some(&mut index.clone()));
         }
         let mut back: Vec<String> = map.iter().map(|(text, _)| text).collect();
         let mut sorted = texts.map(str::to_owned).to_vec();

@@ -1,27 +1,28 @@
-//! The files of a bundle, byte by byte.
+//! The byte layout of the files of a bundle.
 //!
-//! `rows` is a row store of `ifonly-scan`, in the layout in which a scan reads it (see its
-//! `store`). `records` begins with 32 bytes: eight letters of magic, then M (eight bytes), the
-//! record length (four bytes), a one and zeros, all little-endian; then come the records one after
-//! another. `checksums` lists the BLAKE3 hash of the other files, in the form that `b3sum --check`
-//! reads.
+//! - `manifest.json`: the manifest.
+//! - `rows`: a row store, in the layout that a scan reads; see `row_store` in `ifonly-scan`.
+//! - `records`: a header of 32 bytes, then all records. The header has a magic value (8 bytes), the
+//!   number of records M (8 bytes), the record length (4 bytes), the byte 1 and zeros; integers are
+//!   little-endian.
+//! - `checksums`: the BLAKE3 hashes of the other files, in the format of `b3sum --check`.
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const ROWS: &str = "rows";
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const CHECKSUMS: &str = "checksums";
 
-/// Bytes in front of the records.
+/// Length of the header of `records`, in bytes.
 pub(crate) const RECORDS_HEADER: usize = 32;
 const RECORDS_MAGIC: &[u8; 8] = b"ifonlyO1";
 
-/// Bytes of a record before its signature, from the longest text of each column: a multiple of 16,
-/// so that it does not tell the length of the longest row.
+/// Bytes of a record before its signature, from the longest text of each column. A multiple of 16,
+/// so that it does not reveal the exact length of the longest row.
 pub(crate) fn record_length(longest: impl IntoIterator<Item = usize>) -> usize {
     longest.into_iter().map(|bytes| 2 + bytes).sum::<usize>().next_multiple_of(16)
 }
 
-/// What stands in front of `count` records of `length` bytes, which a manifest limits to 1 MiB.
+/// The header for `count` records of `length` bytes. The manifest limits `length` to 1 MiB.
 pub(crate) fn records_header(count: usize, length: usize) -> [u8; RECORDS_HEADER] {
     let mut header = [0; RECORDS_HEADER];
     header[..8].copy_from_slice(RECORDS_MAGIC);
@@ -31,17 +32,17 @@ pub(crate) fn records_header(count: usize, length: usize) -> [u8; RECORDS_HEADER
     header
 }
 
-/// Bytes of the file of so many records; `None` if no file is that long.
+/// Length of the file with `count` records; `None` on overflow.
 pub(crate) fn records_length(count: usize, length: usize) -> Option<usize> {
     count.checked_mul(length)?.checked_add(RECORDS_HEADER)
 }
 
-/// The text of `checksums`.
+/// The text of the file `checksums`.
 pub(crate) fn checksums(hashes: &[(&str, blake3::Hash)]) -> String {
     hashes.iter().map(|(name, hash)| format!("{}  {name}\n", hash.to_hex())).collect()
 }
 
-/// The listed hashes of these files, if the text is exactly such a list.
+/// The hashes of these files from the text of `checksums`; `None` unless the text is canonical.
 pub(crate) fn parse_checksums<const FILES: usize>(text: &str, names: [&str; FILES]) -> Option<[blake3::Hash; FILES]> {
     let mut hashes = [blake3::Hash::from([0; 32]); FILES];
     let mut lines = text.lines();
@@ -52,7 +53,7 @@ pub(crate) fn parse_checksums<const FILES: usize>(text: &str, names: [&str; FILE
         }
         *hash = blake3::Hash::from_hex(hex).ok()?;
     }
-    // Capital letters, other line ends or more lines would be another text for the same hashes.
+    // Refuses other texts for the same hashes: capital letters, other line ends, additional lines.
     let listed: Vec<(&str, blake3::Hash)> = names.into_iter().zip(hashes).collect();
     (checksums(&listed) == text).then_some(hashes)
 }
@@ -62,14 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_say_how_many_and_how_long_they_are() {
+    fn the_header_of_records_has_their_number_and_length() {
         assert_eq!(records_length(10, 48), Some(32 + 480));
         assert_eq!(records_length(usize::MAX, 64), None);
         assert_eq!(&records_header(3, 7)[..21], b"ifonlyO1\x03\0\0\0\0\0\0\0\x07\0\0\0\x01");
     }
 
     #[test]
-    fn checksums_round_trip_and_nothing_else_does() {
+    fn only_canonical_checksums_are_parsed() {
         let (a, b) = (blake3::hash(b"a"), blake3::hash(b"b"));
         let text = checksums(&[("x", a), ("y", b)]);
         assert_eq!(parse_checksums(&text, ["x", "y"]), Some([a, b]));

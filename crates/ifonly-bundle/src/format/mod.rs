@@ -1,4 +1,5 @@
-//! The bundle on disk: layout, writing, opening, splitting into shards, summary.
+//! The bundle on disk: byte layout, writing, opening, splitting into parts for shards, and a
+//! summary of the manifest.
 
 pub(crate) mod layout;
 pub(crate) mod open;

@@ -1,11 +1,10 @@
-//! A bundle as servers load it: nothing is believed before lengths, checksums and levels have been
-//! checked.
+//! Opening a bundle. Lengths, checksums and levels are checked before any data is used.
 //!
-//! The files are mapped and used where they are: the rows are scanned, and the records sealed,
-//! straight from the map. A bundle on disk is therefore never written to; a new one takes its place
-//! by renaming (see `ifonly_scan::FileBytes`).
+//! The files are memory-mapped: rows are scanned, and records encoded, directly from the map.
+//! Therefore a bundle on disk must never be modified; a new bundle replaces it by a rename (see
+//! `ifonly_scan::FileBytes`).
 
-use crate::error::{BuildError, OpenError};
+use crate::error::{BuildError, OpenError, counted};
 use crate::format::layout::RECORDS_HEADER;
 use crate::format::write::HashingWriter;
 use crate::format::{layout, split};
@@ -19,7 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A checked bundle.
+/// An opened and checked bundle.
 pub struct Bundle {
     pub(crate) manifest: Manifest,
     pub(crate) rows: Arc<RowStore>,
@@ -27,17 +26,18 @@ pub struct Bundle {
     pub(crate) data_digest: [u8; 32],
 }
 
-/// Bytes of a file that is read from one end to the other that are held at a time.
-const KEPT: usize = 16 << 20;
+/// Bytes of a mapped file that stay in memory during a sequential read.
+const RELEASE_EVERY: usize = 16 << 20;
 
 pub(crate) enum Records {
-    /// With their header.
+    /// The mapped file, with its header.
     File(FileBytes),
+    /// Records in memory, without a header.
     Memory(Vec<u8>),
 }
 
 impl Records {
-    /// Without the header.
+    /// The records without the header.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
@@ -45,19 +45,19 @@ impl Records {
         }
     }
 
-    /// Some of them, of so many bytes each, one after another. What was passed need not stay in
-    /// memory: servers read records once, to seal them.
-    pub(crate) fn pass(&self, rows: Range<usize>, length: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+    /// The records of some rows in order, each of `length` bytes. Releases mapped pages behind the
+    /// iterator: servers read records once, to encode them.
+    pub(crate) fn iter(&self, rows: Range<usize>, length: usize) -> impl ExactSizeIterator<Item = &[u8]> {
         let first = RECORDS_HEADER + rows.start * length;
-        let mut kept = first;
+        let mut released = first;
         let records = self.bytes()[rows.start * length..rows.end * length].chunks_exact(length);
         records.enumerate().map(move |(row, record)| {
-            let place = first + row * length;
+            let offset = first + row * length;
             if let Records::File(file) = self
-                && place - kept >= KEPT
+                && offset - released >= RELEASE_EVERY
             {
-                file.release(kept..place);
-                kept = place;
+                file.release(released..offset);
+                released = offset;
             }
             record
         })
@@ -66,22 +66,22 @@ impl Records {
 
 impl std::fmt::Debug for Bundle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Rows and records are the database: they do not belong in a log.
+        // Rows and records are private data and must not appear in a log.
         f.debug_struct("Bundle").field("manifest", &self.manifest).finish_non_exhaustive()
     }
 }
 
 impl Bundle {
-    /// Maps and checks a bundle.
+    /// Opens and checks a bundle.
     pub fn open(directory: &Path) -> Result<Bundle, OpenError> {
-        Ok(Bundle::open_listed(directory)?.0)
+        Ok(Bundle::open_with_checksums(directory)?.0)
     }
 
-    /// With the checksums that its files were compared with.
-    pub(crate) fn open_listed(directory: &Path) -> Result<(Bundle, Hashes), OpenError> {
+    /// Opens a bundle; also returns the checksums of its files.
+    pub(crate) fn open_with_checksums(directory: &Path) -> Result<(Bundle, Hashes), OpenError> {
         let (manifest, hashes) = read_manifest(directory)?;
-        if let Some(what) = split::instead_of_a_bundle(directory) {
-            return Err(OpenError::Malformed { path: directory.into(), reason: what.into() });
+        if let Some(reason) = split::why_not_a_bundle(directory) {
+            return Err(OpenError::Malformed { path: directory.into(), reason: reason.into() });
         }
         let rows = checked_rows(directory, &manifest, manifest.rows(), &hashes[1])?;
         let records = checked_records(directory, &manifest, manifest.rows(), &hashes[2])?;
@@ -89,30 +89,31 @@ impl Bundle {
         Ok((Bundle { manifest, rows, records, data_digest: data_digest(&hashes) }, hashes))
     }
 
-    /// A bundle without files, from its three parts: for demonstrations, measurements, tests and
-    /// other programs. Its digest is that of the same bundle on disk.
+    /// A bundle in memory, from its three components. Its data digest is that of the same bundle on
+    /// disk.
     pub fn in_memory(manifest: Manifest, rows: RowStore, records: Vec<u8>) -> Result<Bundle, BuildError> {
-        Bundle::assembled(manifest, Arc::new(rows), records)
+        Bundle::from_components(manifest, Arc::new(rows), records)
     }
 
-    /// The same rows with signed records, in memory.
+    /// The same bundle with signed records, in memory.
     pub fn signed(&self, key: &SigningKey) -> Result<Bundle, BuildError> {
-        let contents = self.manifest.fields();
-        if contents.signer.is_some() {
-            return Err(BuildError::Mismatch("the records are signed already".into()));
+        let fields = self.manifest.fields();
+        if fields.signer.is_some() {
+            return Err(BuildError::Mismatch("the records are already signed".into()));
         }
-        let (signer, record_length) = (Some(key.public()), contents.record_length + SIGNATURE_LENGTH);
-        let manifest = Manifest::new(ManifestFields { signer, record_length, ..contents.clone() })?;
-        let subject = contents.subject();
-        let records = crate::build::sign::signed(key, &subject, self.records.bytes(), contents.record_length);
-        Bundle::assembled(manifest, self.rows.clone(), records)
+        let (signer, record_length) = (Some(key.public()), fields.record_length + SIGNATURE_LENGTH);
+        let manifest = Manifest::new(ManifestFields { signer, record_length, ..fields.clone() })?;
+        let context = fields.signature_context();
+        let records = crate::build::sign::signed(key, &context, self.records.bytes(), fields.record_length);
+        Bundle::from_components(manifest, self.rows.clone(), records)
     }
 
-    fn assembled(manifest: Manifest, rows: Arc<RowStore>, records: Vec<u8>) -> Result<Bundle, BuildError> {
+    fn from_components(manifest: Manifest, rows: Arc<RowStore>, records: Vec<u8>) -> Result<Bundle, BuildError> {
         check_rows(&manifest, manifest.rows(), &rows).map_err(BuildError::Mismatch)?;
         let (count, length) = (manifest.rows(), manifest.record_length());
         if count.checked_mul(length) != Some(records.len()) {
-            let reason = format!("{} bytes are not {count} records of {length} bytes", records.len());
+            let reason =
+                format!("the records have {} bytes, but {count} records of {length} bytes are expected", records.len());
             return Err(BuildError::Mismatch(reason));
         }
         let mut rows_hash = HashingWriter::new(io::sink());
@@ -127,43 +128,42 @@ impl Bundle {
         Ok(Bundle { manifest, rows, records: Arc::new(Records::Memory(records)), data_digest })
     }
 
-    /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve
-    /// it.
+    /// Reads and checks only the manifest of a bundle.
     pub fn manifest_of(directory: &Path) -> Result<Manifest, OpenError> {
         Ok(read_manifest(directory)?.0)
     }
 
-    /// The public part.
+    /// The public description of the bundle.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The rows as they are scanned. Their levels have been checked.
+    /// The rows, ready to be scanned. Their levels have been checked.
     pub fn rows(&self) -> &Arc<RowStore> {
         &self.rows
     }
 
-    /// The records in order, before they are sealed.
+    /// The records in the order of the rows, before the all-or-nothing transform.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.records.pass(0..self.manifest.rows(), self.manifest.record_length())
+        self.records.iter(0..self.manifest.rows(), self.manifest.record_length())
     }
 
     /// The records without their signatures.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let signature = if self.manifest.fields().signer.is_some() { SIGNATURE_LENGTH } else { 0 };
-        // A manifest with a signer has longer records than signatures.
+        // No underflow: a manifest with a signer has records that are longer than a signature.
         self.records().map(move |record| &record[..record.len() - signature])
     }
 
-    /// A digest of everything in the bundle, the rows included. It must stay among the servers:
-    /// with it, anybody could test a guess at the whole database. Mixed into the servers' keys it
-    /// makes servers with different data notice.
+    /// A digest of the whole bundle, including the rows. Servers must keep it secret: with it, a
+    /// guess of the whole database could be tested. Servers mix it into their keys, so that
+    /// different data at two servers is detected.
     pub fn data_digest(&self) -> [u8; 32] {
         self.data_digest
     }
 }
 
-/// The file of `count` rows.
+/// Opens and checks the file with `count` rows.
 pub(crate) fn checked_rows(
     directory: &Path,
     manifest: &Manifest,
@@ -173,12 +173,12 @@ pub(crate) fn checked_rows(
     let path = directory.join(layout::ROWS);
     let length = RowStore::serialised_length(&manifest.schema().max_levels(), count);
     let rows = RowStore::from_bytes(checked_file(&path, length, hash)?)
-        .map_err(|error| OpenError::Malformed { path: path.clone(), reason: in_words(error, manifest) })?;
+        .map_err(|error| OpenError::Malformed { path: path.clone(), reason: describe(error, manifest) })?;
     check_rows(manifest, count, &rows).map_err(|_| contradicts(path))?;
     Ok(rows)
 }
 
-/// The file of `count` records, with its header.
+/// Opens and checks the file with `count` records.
 pub(crate) fn checked_records(
     directory: &Path,
     manifest: &Manifest,
@@ -195,40 +195,40 @@ pub(crate) fn checked_records(
 }
 
 fn contradicts(path: PathBuf) -> OpenError {
-    OpenError::Malformed { path, reason: "its header contradicts the manifest".into() }
+    OpenError::Malformed { path, reason: "its header contradicts the manifest; copy the bundle again".into() }
 }
 
-/// Whether rows are as many and as wide as the manifest says. Their levels were checked against
-/// their own ranges.
+/// Checks the number of rows and their max levels against the manifest. The row store has already
+/// checked its levels against its own max levels.
 fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), String> {
     if rows.rows() != count {
-        return Err(format!("{} rows, and a manifest of {count}", rows.rows()));
+        return Err(format!("the bundle has {}, but its manifest says {count}", counted(rows.rows() as u64, "row")));
     }
     if rows.max_levels() != manifest.schema().max_levels() {
-        return Err("the rows have other ranges than the manifest's features".into());
+        return Err("the max levels of the rows differ from those of the manifest".into());
     }
     Ok(())
 }
 
-/// A fault of the rows with the names that people know: features by theirs, rows counted from 1.
-fn in_words(error: StoreError, manifest: &Manifest) -> String {
+/// The text of a row store error, with the names of features, and rows counted from 1.
+fn describe(error: StoreError, manifest: &Manifest) -> String {
     match error {
-        StoreError::Row(RowsError::Level { row, feature, level, range }) => {
+        StoreError::Row(RowsError::Level { row, feature, level, max_level }) => {
             let name = manifest.schema().features().get(feature).map_or("", |feature| &feature.name);
-            format!("row {}, feature {name:?}: level {level} is above {range}", row + 1)
+            format!("row {}, feature {name:?}: level {level} is above the max level {max_level}", row + 1)
         }
         StoreError::NotRows | StoreError::Version(_) => format!("{error}; build the bundle again"),
         other => other.to_string(),
     }
 }
 
-/// BLAKE3 of the manifest, the rows and the records.
+/// BLAKE3 hashes of the manifest, the rows and the records.
 pub(crate) type Hashes = [blake3::Hash; 3];
-const LISTED: [&str; 3] = [layout::MANIFEST, layout::ROWS, layout::RECORDS];
+const HASHED_FILES: [&str; 3] = [layout::MANIFEST, layout::ROWS, layout::RECORDS];
 
-/// The text of `checksums`.
-pub(crate) fn list(hashes: &Hashes) -> String {
-    layout::checksums(&LISTED.into_iter().zip(*hashes).collect::<Vec<_>>())
+/// The text of the file `checksums`.
+pub(crate) fn checksums_text(hashes: &Hashes) -> String {
+    layout::checksums(&HASHED_FILES.into_iter().zip(*hashes).collect::<Vec<_>>())
 }
 
 pub(crate) fn data_digest(hashes: &Hashes) -> [u8; 32] {
@@ -245,17 +245,17 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
     if !path.exists() && split::is_split(directory) {
         let (part, frontend) = (directory.join("part-0"), directory.join("frontend"));
         let reason = format!(
-            "these are the parts of a bundle: `ifonly shard {}` serves the first, and `ifonly serve {} --shards …` is a front of all",
+            "this directory has the parts of a split bundle; open one of them: a shard serves a part such as {}, and the frontend serves {}",
             part.display(),
             frontend.display()
         );
         return Err(OpenError::Malformed { path: directory.into(), reason });
     }
     let text = read_limited(&path, MAX_CHECKSUMS)?;
-    let hashes = std::str::from_utf8(&text).ok().and_then(|text| layout::parse_checksums(text, LISTED));
+    let hashes = std::str::from_utf8(&text).ok().and_then(|text| layout::parse_checksums(text, HASHED_FILES));
     let hashes = hashes.ok_or_else(|| OpenError::Malformed {
         path: path.clone(),
-        reason: "this is not the list of checksums of a bundle; copy the bundle again".into(),
+        reason: "not a valid list of checksums; copy the bundle again".into(),
     })?;
     let path = directory.join(layout::MANIFEST);
     let json = read_limited(&path, MAX_JSON as u64)?;
@@ -266,20 +266,20 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
     Ok((manifest, hashes))
 }
 
-/// A file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let mut bytes = vec![];
     File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > limit {
-        let reason = format!("more than {limit} bytes; this is no file of a bundle");
+        let reason = format!("more than {limit} bytes: not a file of a bundle; copy the bundle again");
         return Err(OpenError::Malformed { path: path.into(), reason });
     }
     Ok(bytes)
 }
 
-/// A file with the length that the manifest implies, compared before anything is mapped or
-/// allocated, and the listed hash.
+/// Maps a file and checks its hash. The length is checked first, before memory is mapped or
+/// allocated.
 fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result<FileBytes, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let file = File::open(path).map_err(io)?;
@@ -293,9 +293,9 @@ fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result
     };
     let bytes = FileBytes::open(&file, need).map_err(io)?;
     let mut hasher = blake3::Hasher::new();
-    for (number, piece) in bytes.as_ref().chunks(KEPT).enumerate() {
-        hasher.update(piece);
-        bytes.release(number * KEPT..number * KEPT + piece.len());
+    for (number, chunk) in bytes.as_ref().chunks(RELEASE_EVERY).enumerate() {
+        hasher.update(chunk);
+        bytes.release(number * RELEASE_EVERY..number * RELEASE_EVERY + chunk.len());
     }
     match hasher.finalize() == *hash {
         true => Ok(bytes),

@@ -1,5 +1,5 @@
-//! Writing a bundle, or all parts of one, whole or not at all: into a hidden directory beside the
-//! target, then one rename. Rows and records are for the owner's eyes only, like a root key.
+//! Atomic writing of a bundle, or of the parts of a split bundle: all files are written to a hidden
+//! directory beside the target, which is then renamed. Only the owner can read the files.
 
 use crate::error::BuildError;
 use crate::format::{layout, split};
@@ -7,63 +7,63 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What is written, and so what may be replaced by it.
+/// The kind of output. A write may replace only output of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// A bundle, or what has its checksums.
+    /// A bundle: a directory with a file `checksums`.
     Bundle,
-    /// The folders of a bundle's parts.
+    /// The directories of a split bundle.
     Parts,
 }
 
 impl OutputKind {
-    fn is_at(self, target: &Path) -> bool {
+    fn exists_at(self, target: &Path) -> bool {
         match self {
             OutputKind::Bundle => target.join(layout::CHECKSUMS).is_file(),
-            OutputKind::Parts => split::is_split_alone(target),
+            OutputKind::Parts => split::is_only_split(target),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             OutputKind::Bundle => "a bundle",
-            OutputKind::Parts => "what a bundle was split into, and that alone",
+            OutputKind::Parts => "only the output of an earlier split",
         }
     }
 }
 
-/// A bundle, or the parts of one, in the making. Dropped before [`Staging::commit`], it leaves
-/// nothing behind.
+/// Output that is being written. If it is dropped before [`StagingDir::commit`], all files are
+/// removed.
 pub(crate) struct StagingDir {
-    folder: PrivateDir,
+    directory: PrivateDir,
     target: PathBuf,
-    made: OutputKind,
+    kind: OutputKind,
 }
 
 impl StagingDir {
-    /// Begins; the target must not exist unless it is to be replaced.
-    pub(crate) fn new(target: &Path, made: OutputKind, replace: bool) -> Result<StagingDir, BuildError> {
-        check_target(target, made, replace)?;
-        let folder = PrivateDir(private_beside(target, "new")?);
-        Ok(StagingDir { folder, target: target.into(), made })
+    /// Creates the hidden directory. The target must not exist unless `replace` is set.
+    pub(crate) fn new(target: &Path, kind: OutputKind, replace: bool) -> Result<StagingDir, BuildError> {
+        check_target(target, kind, replace)?;
+        let directory = PrivateDir(private_beside(target, "new")?);
+        Ok(StagingDir { directory, target: target.into(), kind })
     }
 
-    /// Where its files go.
-    pub(crate) fn folder(&self) -> &PrivateDir {
-        &self.folder
+    /// The directory for the files.
+    pub(crate) fn directory(&self) -> &PrivateDir {
+        &self.directory
     }
 
-    /// Puts it in its place.
+    /// Renames the directory to the target path.
     pub(crate) fn commit(self, replace: bool) -> Result<(), BuildError> {
-        self.folder.sync()?;
-        check_target(&self.target, self.made, replace)?;
+        self.directory.sync()?;
+        check_target(&self.target, self.kind, replace)?;
         let old = beside(&self.target, "old");
         let replaced = self.target.exists();
         if replaced {
             let _ = fs::remove_dir_all(&old);
             fs::rename(&self.target, &old).map_err(io("replace", &self.target))?;
         }
-        if let Err(error) = fs::rename(&self.folder.0, &self.target).map_err(io("create", &self.target)) {
+        if let Err(error) = fs::rename(&self.directory.0, &self.target).map_err(io("create", &self.target)) {
             if replaced {
                 let _ = fs::rename(&old, &self.target);
             }
@@ -81,37 +81,36 @@ impl StagingDir {
 
 impl Drop for StagingDir {
     fn drop(&mut self) {
-        // After a commit there is nothing under this name any more.
-        let _ = fs::remove_dir_all(&self.folder.0);
+        // After a commit this path no longer exists, and the removal does nothing.
+        let _ = fs::remove_dir_all(&self.directory.0);
     }
 }
 
-/// A folder that only its owner may look into.
+/// A directory that only its owner can read.
 pub(crate) struct PrivateDir(PathBuf);
 
 impl PrivateDir {
-    /// A new file in it.
+    /// Creates a file in the directory.
     pub(crate) fn file(&self, name: &str) -> Result<HashingFile, BuildError> {
         let path = self.0.join(name);
         let file = private_file().open(&path).map_err(io("create", &path))?;
         Ok(HashingFile { hashed: BufWriter::with_capacity(1 << 16, HashingWriter::new(file)), path })
     }
 
-    /// A new folder in it.
-    pub(crate) fn folder(&self, name: &str) -> Result<PrivateDir, BuildError> {
+    /// Creates a subdirectory.
+    pub(crate) fn subdirectory(&self, name: &str) -> Result<PrivateDir, BuildError> {
         let path = self.0.join(name);
         private_directory().create(&path).map_err(io("create", &path))?;
         Ok(PrivateDir(path))
     }
 
-    /// Returns when the names of its files are on the disk.
+    /// Flushes the entries of the directory to the disk.
     pub(crate) fn sync(&self) -> Result<(), BuildError> {
         sync(&self.0)
     }
 }
 
-/// A directory for what is needed on the way to a bundle, beside it and as private. It goes when
-/// this is dropped.
+/// A private directory beside the bundle for intermediate files of a build. It is removed on drop.
 #[cfg(feature = "build")]
 #[derive(Debug)]
 pub struct ScratchDir {
@@ -124,7 +123,7 @@ impl ScratchDir {
         Ok(ScratchDir { directory: private_beside(target, "parts")? })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -137,18 +136,18 @@ impl Drop for ScratchDir {
     }
 }
 
-/// A new directory beside a target.
+/// Creates a private directory beside a target.
 fn private_beside(target: &Path, what: &str) -> Result<PathBuf, BuildError> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(io("create", parent))?;
     let directory = beside(target, what);
-    // What a killed process with the same number left behind is of no use to anybody.
+    // Left behind by a killed process with the same process id.
     let _ = fs::remove_dir_all(&directory);
     private_directory().create(&directory).map_err(io("create", &directory))?;
     Ok(directory)
 }
 
-/// Only the owner may look inside: mode 0700 where there are modes.
+/// Builder of directories that only the owner can read: mode 0700 on Unix.
 fn private_directory() -> DirBuilder {
     #[cfg_attr(not(unix), allow(unused_mut))]
     let mut builder = DirBuilder::new();
@@ -157,7 +156,7 @@ fn private_directory() -> DirBuilder {
     builder
 }
 
-/// A new file that only the owner may read: mode 0600.
+/// Options for a new file that only the owner can read: mode 0600 on Unix.
 fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -166,10 +165,11 @@ fn private_file() -> OpenOptions {
     options
 }
 
-/// Refuses a target that exists, and to replace anything but its like.
-pub(crate) fn check_target(target: &Path, made: OutputKind, replace: bool) -> Result<(), BuildError> {
+/// Refuses an invalid target path, and an existing target unless `replace` is set and the target is
+/// output of the same kind.
+pub(crate) fn check_target(target: &Path, kind: OutputKind, replace: bool) -> Result<(), BuildError> {
     if target.file_name().is_none() {
-        let reason = "this is no name for a bundle".into();
+        let reason = "not a valid bundle path; the path must end with a name".into();
         return Err(BuildError::File { path: target.into(), reason });
     }
     if !target.exists() {
@@ -178,8 +178,8 @@ pub(crate) fn check_target(target: &Path, made: OutputKind, replace: bool) -> Re
     if !replace {
         return Err(BuildError::Exists { path: target.into() });
     }
-    if !made.is_at(target) {
-        let reason = format!("this is not {}, so it is not replaced; choose another name", made.name());
+    if !kind.exists_at(target) {
+        let reason = format!("this is not {}, so it is not replaced; choose another path", kind.name());
         return Err(BuildError::File { path: target.into(), reason });
     }
     Ok(())
@@ -199,8 +199,8 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Build
     move |source| BuildError::Io { action, path, source }
 }
 
-/// A file that knows its checksum and length. Hashing comes behind the buffer: large pieces are
-/// hashed faster.
+/// A file that computes its checksum and length while it is written. The hash is computed after the
+/// buffer, because hashing large chunks is faster.
 pub(crate) struct HashingFile {
     hashed: BufWriter<HashingWriter<File>>,
     path: PathBuf,
@@ -215,7 +215,7 @@ impl HashingFile {
         self.hashed.write_all(bytes).map_err(io("write", &self.path))
     }
 
-    /// The checksum and the length, after everything is on the disk.
+    /// Flushes the file to the disk; returns its checksum and length.
     pub(crate) fn finish(self) -> Result<(blake3::Hash, u64), BuildError> {
         let hashed = self.hashed.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
         let HashingWriter { to: file, hasher, bytes } = hashed;
@@ -224,8 +224,7 @@ impl HashingFile {
     }
 }
 
-/// The row store's writer speaks of `io` errors; [`BuildError::of_rows`] gives them their path
-/// back.
+/// For the writer of the row store. [`BuildError::of_rows`] adds the path to its `io` errors.
 impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.hashed.write(bytes)
@@ -236,7 +235,7 @@ impl Write for HashingFile {
     }
 }
 
-/// Counts and hashes what is written.
+/// Counts and hashes the bytes that are written.
 pub(crate) struct HashingWriter<W> {
     to: W,
     hasher: blake3::Hasher,

@@ -1,8 +1,7 @@
-//! Tables in memory, as Arrow has them: what data frames give without a detour through files.
+//! Arrow tables in memory, for example from data frames.
 //!
-//! Every value becomes the text that the same table as Parquet would have, so that inference,
-//! notation and missing values are one code, and a data frame and its Parquet file make the same
-//! bundle.
+//! Every value is converted to the text that it would have in a Parquet file. So the same code
+//! infers the schema, and a data frame and its Parquet file give the same bundle.
 
 use crate::build::report::ExcludedColumn;
 use crate::error::{BuildError, FileLocation};
@@ -19,25 +18,25 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 use parquet::record::Field;
 use std::path::PathBuf;
 
-/// A table in memory.
+/// An Arrow table in memory.
 #[derive(Clone, Debug)]
 pub struct ArrowTable {
-    /// What messages call it.
+    /// The name of the table in messages.
     pub(crate) name: PathBuf,
     pub(crate) columns: Vec<String>,
     /// Columns that cannot be features.
     pub(crate) unusable: Vec<ExcludedColumn>,
-    /// Where the other columns are.
-    places: Vec<usize>,
-    /// Which of them hold truth values.
+    /// Indices of the other columns.
+    indices: Vec<usize>,
+    /// Whether each of these columns is Boolean.
     booleans: Vec<bool>,
     batches: Vec<RecordBatch>,
-    /// Rows in front of the first, where this is a part of a larger table.
-    before: u64,
+    /// Rows of the larger table before the first row, if this is a part of one.
+    row_offset: u64,
 }
 
 impl ArrowTable {
-    /// The batches of a table, which all have this schema; messages call it `name`.
+    /// A table from batches that all have this schema. Messages call it `name`.
     pub fn new(name: &str, schema: &Schema, batches: Vec<RecordBatch>) -> Result<ArrowTable, BuildError> {
         let name = PathBuf::from(name);
         let (usable, others): (Vec<_>, Vec<_>) =
@@ -46,46 +45,49 @@ impl ArrowTable {
         let unusable = others.into_iter().map(|(_, field)| ExcludedColumn {
             column: field.name().clone(),
             reason: match field.data_type().is_nested() {
-                true => "it holds lists or groups".into(),
-                false => format!("its Arrow type is {}, neither numbers nor texts nor dates", field.data_type()),
+                true => "it has lists or groups".into(),
+                false => format!(
+                    "its Arrow type is {}; only numbers, texts, dates and Booleans are supported",
+                    field.data_type()
+                ),
             },
         });
         let unusable = unusable.collect();
-        let places: Vec<usize> = usable.into_iter().map(|(place, _)| place).collect();
+        let indices: Vec<usize> = usable.into_iter().map(|(index, _)| index).collect();
         let fits = |batch: &RecordBatch| {
-            let type_of = |place: usize| batch.columns().get(place).map(|column| column.data_type());
-            places.iter().all(|&place| type_of(place) == Some(schema.field(place).data_type()))
+            let type_of = |index: usize| batch.columns().get(index).map(|column| column.data_type());
+            indices.iter().all(|&index| type_of(index) == Some(schema.field(index).data_type()))
         };
         if !batches.iter().all(fits) {
-            let reason = "its parts do not all have the columns that it says".into();
+            let reason = "the columns of its record batches do not match its schema".into();
             return Err(BuildError::File { path: name, reason });
         }
-        let booleans = places.iter().map(|&place| *schema.field(place).data_type() == DataType::Boolean).collect();
-        Ok(ArrowTable { name, columns, unusable, places, booleans, batches, before: 0 })
+        let booleans = indices.iter().map(|&index| *schema.field(index).data_type() == DataType::Boolean).collect();
+        Ok(ArrowTable { name, columns, unusable, indices, booleans, batches, row_offset: 0 })
     }
 
-    /// The same rows as a part of a larger table, with so many in front of them: messages count
-    /// from its first.
-    pub fn behind(self, rows: u64) -> ArrowTable {
-        ArrowTable { before: rows, ..self }
+    /// The same rows as a part of a larger table, of which `rows` come before. Messages count rows
+    /// from the start of the larger table.
+    pub fn with_row_offset(self, rows: u64) -> ArrowTable {
+        ArrowTable { row_offset: rows, ..self }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
     }
 
-    /// The columns that have single values.
+    /// The names of the columns that can be features.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Whether the values of a column are truth values.
+    /// Whether a column is Boolean.
     pub fn is_boolean(&self, column: &str) -> bool {
         self.columns.iter().zip(&self.booleans).any(|(name, is_boolean)| name == column && *is_boolean)
     }
 
-    /// All rows as texts in the order of [`columns`](ArrowTable::columns); missing values are
+    /// All rows as texts, in the order of [`columns`](ArrowTable::columns). Missing values are
     /// empty.
     pub fn texts(&self) -> Result<Vec<Vec<String>>, BuildError> {
         let mut rows = vec![];
@@ -102,13 +104,13 @@ impl ArrowTable {
         for batch in &self.batches {
             for row in 0..batch.num_rows() {
                 done += 1;
-                let at = FileLocation::Row(self.before + done);
+                let location = FileLocation::Row(self.row_offset + done);
                 text.clear();
                 ends.clear();
-                for (&place, name) in self.places.iter().zip(&self.columns) {
-                    write(&mut text, batch.column(place), row).map_err(|reason| BuildError::Cell {
+                for (&index, name) in self.indices.iter().zip(&self.columns) {
+                    write(&mut text, batch.column(index), row).map_err(|reason| BuildError::Cell {
                         path: self.name.clone(),
-                        place: at,
+                        location,
                         column: name.clone(),
                         reason: reason.into(),
                     })?;
@@ -116,16 +118,16 @@ impl ArrowTable {
                 }
                 let starts = std::iter::once(&0).chain(&ends);
                 let cells: Vec<&str> = starts.zip(&ends).map(|(&start, &end)| trimmed(&text[start..end])).collect();
-                visit(SourceRow { place: at, cells: &cells, done })?;
+                visit(SourceRow { location, cells: &cells, done })?;
             }
         }
         Ok(())
     }
 }
 
-fn is_usable(kind: &DataType) -> bool {
+fn is_usable(data_type: &DataType) -> bool {
     use DataType as Type;
-    match kind {
+    match data_type {
         Type::Dictionary(_, values) => is_usable(values),
         Type::Null | Type::Boolean | Type::Utf8 | Type::LargeUtf8 | Type::Utf8View => true,
         Type::Decimal128(_, scale) => (0..=38).contains(scale),
@@ -134,22 +136,22 @@ fn is_usable(kind: &DataType) -> bool {
     }
 }
 
-/// Appends the text of a value; nothing for a null.
+/// Appends the text of a value. Appends nothing for a null.
 fn write(text: &mut String, array: &dyn Array, row: usize) -> Result<(), &'static str> {
     use DataType as Type;
     if array.is_null(row) {
         return Ok(());
     }
-    let shown = match array.data_type() {
+    let written = match array.data_type() {
         Type::Boolean => show(text, array.as_boolean().value(row)),
-        Type::Int8 => whole(text, value::<Int8Type>(array, row)),
-        Type::Int16 => whole(text, value::<Int16Type>(array, row)),
-        Type::Int32 => whole(text, value::<Int32Type>(array, row)),
-        Type::Int64 => whole(text, value::<Int64Type>(array, row)),
-        Type::UInt8 => whole(text, value::<UInt8Type>(array, row)),
-        Type::UInt16 => whole(text, value::<UInt16Type>(array, row)),
-        Type::UInt32 => whole(text, value::<UInt32Type>(array, row)),
-        Type::UInt64 => whole(text, value::<UInt64Type>(array, row)),
+        Type::Int8 => integer(text, value::<Int8Type>(array, row)),
+        Type::Int16 => integer(text, value::<Int16Type>(array, row)),
+        Type::Int32 => integer(text, value::<Int32Type>(array, row)),
+        Type::Int64 => integer(text, value::<Int64Type>(array, row)),
+        Type::UInt8 => integer(text, value::<UInt8Type>(array, row)),
+        Type::UInt16 => integer(text, value::<UInt16Type>(array, row)),
+        Type::UInt32 => integer(text, value::<UInt32Type>(array, row)),
+        Type::UInt64 => integer(text, value::<UInt64Type>(array, row)),
         Type::Float16 => append(text, &Field::Float16(value::<Float16Type>(array, row))),
         Type::Float32 => append(text, &Field::Float(value::<Float32Type>(array, row))),
         Type::Float64 => double(text, value::<Float64Type>(array, row)),
@@ -157,31 +159,35 @@ fn write(text: &mut String, array: &dyn Array, row: usize) -> Result<(), &'stati
         Type::Utf8 => show(text, array.as_string::<i32>().value(row)),
         Type::LargeUtf8 => show(text, array.as_string::<i64>().value(row)),
         Type::Utf8View => show(text, array.as_string_view().value(row)),
-        Type::Date32 => return day(text, value::<Date32Type>(array, row).into()),
-        Type::Date64 => return day(text, value::<Date64Type>(array, row).div_euclid(86_400_000)),
+        Type::Date32 => return date(text, value::<Date32Type>(array, row).into()),
+        Type::Date64 => return date(text, value::<Date64Type>(array, row).div_euclid(86_400_000)),
         Type::Timestamp(unit, _) => {
             let micros = match unit {
                 TimeUnit::Second => value::<TimestampSecondType>(array, row).checked_mul(1_000_000),
                 TimeUnit::Millisecond => value::<TimestampMillisecondType>(array, row).checked_mul(1000),
                 TimeUnit::Microsecond => Some(value::<TimestampMicrosecondType>(array, row)),
-                // Nobody's birthday needs them.
+                // Cut to microseconds, as for Parquet.
                 TimeUnit::Nanosecond => Some(value::<TimestampNanosecondType>(array, row).div_euclid(1000)),
             };
-            return moment(text, micros);
+            return timestamp(text, micros);
         }
         Type::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let key = key(dictionary.keys(), row).filter(|&key| key < dictionary.values().len());
-            return write(text, dictionary.values(), key.ok_or("its dictionary has no such entry")?);
+            return write(
+                text,
+                dictionary.values(),
+                key.ok_or("the dictionary of the column has no entry for this value")?,
+            );
         }
-        // A column without any value.
+        // A column without values.
         Type::Null => Some(()),
         _ => None,
     };
-    shown.ok_or("this is neither a number nor a text")
+    written.ok_or("the value is neither a number nor a text")
 }
 
-/// Which entry of a dictionary stands here.
+/// The index of the dictionary entry of a row.
 fn key(keys: &dyn Array, row: usize) -> Option<usize> {
     use DataType as Type;
     match keys.data_type() {
@@ -201,29 +207,30 @@ fn value<T: ArrowPrimitiveType>(array: &dyn Array, row: usize) -> T::Native {
     array.as_primitive::<T>().value(row)
 }
 
-fn whole(text: &mut String, number: impl itoa::Integer) -> Option<()> {
+fn integer(text: &mut String, number: impl itoa::Integer) -> Option<()> {
     text.push_str(itoa::Buffer::new().format(number));
     Some(())
 }
 
-/// All digits behind the point, as Parquet's decimals have them.
+/// Appends a decimal with all digits of its scale, as for Parquet.
 fn decimal(text: &mut String, units: i128, scale: usize) -> Option<()> {
     let digits = format!("{:0>width$}", units.unsigned_abs(), width = scale + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    let (integer, fraction) = digits.split_at(digits.len() - scale);
     let (sign, point) = (if units < 0 { "-" } else { "" }, if scale > 0 { "." } else { "" });
-    show(text, format_args!("{sign}{whole}{point}{fraction}"))
+    show(text, format_args!("{sign}{integer}{point}{fraction}"))
 }
 
-/// The calendar of the library that writes dates ends a little beyond; it would panic there.
-const DAYS: i64 = 95_000_000;
-const BEYOND: &str = "this date lies beyond all calendars";
+/// Largest supported distance from 1970, in days. The library that formats dates panics somewhat
+/// beyond it.
+const MAX_DAYS: i64 = 95_000_000;
+const OUT_OF_RANGE: &str = "the date is out of range";
 
-fn day(text: &mut String, days: i64) -> Result<(), &'static str> {
-    let days = i32::try_from(days).ok().filter(|days| i64::from(*days).abs() <= DAYS);
-    append(text, &Field::Date(days.ok_or(BEYOND)?)).ok_or(BEYOND)
+fn date(text: &mut String, days: i64) -> Result<(), &'static str> {
+    let days = i32::try_from(days).ok().filter(|days| i64::from(*days).abs() <= MAX_DAYS);
+    append(text, &Field::Date(days.ok_or(OUT_OF_RANGE)?)).ok_or(OUT_OF_RANGE)
 }
 
-fn moment(text: &mut String, micros: Option<i64>) -> Result<(), &'static str> {
-    let micros = micros.filter(|micros| micros.unsigned_abs() <= DAYS as u64 * 86_400_000_000);
-    append(text, &Field::TimestampMicros(micros.ok_or(BEYOND)?)).ok_or(BEYOND)
+fn timestamp(text: &mut String, micros: Option<i64>) -> Result<(), &'static str> {
+    let micros = micros.filter(|micros| micros.unsigned_abs() <= MAX_DAYS as u64 * 86_400_000_000);
+    append(text, &Field::TimestampMicros(micros.ok_or(OUT_OF_RANGE)?)).ok_or(OUT_OF_RANGE)
 }

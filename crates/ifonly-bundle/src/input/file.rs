@@ -1,11 +1,12 @@
-//! A data file as it was given: plain, compressed with gzip or Zstandard, or standard input.
+//! One data file: plain, compressed with gzip or Zstandard, or standard input.
 //!
-//! A build goes over its data twice, and Parquet begins at its end. So whatever cannot be read
-//! again from any place is first unpacked into a temporary file, which has no name for others to
-//! open and is gone with the process. What a file is, its first bytes say; names are not believed.
+//! A build reads its data twice, and Parquet is read from its end. So input that cannot be read
+//! again at any offset is first unpacked into a temporary file. This file has no name, so other
+//! processes cannot open it, and it is removed with the process. The compression is detected from
+//! the first bytes, not from the name.
 
-use crate::error::{BuildError, FileLocation};
-use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, TableSource, tell};
+use crate::error::{BuildError, FileLocation, counted};
+use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, TableSource, report_progress};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,40 +14,40 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A compressed file that grows beyond both of these is not unpacked further: so many bytes, and so
-/// many times its size.
-const UNPACKED: u64 = 64 << 20;
-const GROWTH: u64 = 100;
+/// Decompression stops when the unpacked data exceeds both limits: this size in bytes ...
+const MAX_UNPACKED: u64 = 64 << 20;
+/// ... and this multiple of the compressed size.
+const MAX_RATIO: u64 = 100;
 
-/// Data that can be read again from its start.
+/// Data that can be read several times from its start.
 #[derive(Debug)]
 pub struct Input {
     name: PathBuf,
     file: File,
     bytes: u64,
-    /// Whether it is a copy that is gone when this is: nobody can open it again.
+    /// Whether `file` is an unpacked temporary copy, which cannot be opened again by name.
     is_copy: bool,
 }
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
+enum Compression {
     None,
     Gzip,
     Zstandard,
 }
 
 impl Input {
-    /// Opens a file, or standard input for `-`. `progress` hears of what has to be unpacked.
+    /// Opens a file, or standard input for `-`. `progress` is called while a file is unpacked.
     pub fn open(path: &Path, progress: &mut dyn FnMut(BuildProgress)) -> Result<Input, BuildError> {
-        Input::open_watched(path, &mut |unpacked| {
+        Input::open_with_callback(path, &mut |unpacked| {
             progress(unpacked);
             ControlFlow::Continue(())
         })
     }
 
-    /// The same for somebody who may want no more.
-    pub(crate) fn open_watched(path: &Path, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
+    /// The same with a callback that may stop the build.
+    pub(crate) fn open_with_callback(path: &Path, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
         if path == Path::new("-") {
             return unpack("standard input".into(), io::stdin().lock(), 0, watch);
         }
@@ -56,25 +57,25 @@ impl Input {
         if !metadata.is_file() {
             return unpack(path.into(), file, 0, watch);
         }
-        let packing = Packing::of(path, &start(&mut file).map_err(io)?)?;
+        let compression = Compression::of(path, &start(&mut file).map_err(io)?)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
-        match packing {
-            Packing::None => Ok(Input { name: path.into(), file, bytes: metadata.len(), is_copy: false }),
+        match compression {
+            Compression::None => Ok(Input { name: path.into(), file, bytes: metadata.len(), is_copy: false }),
             _ => unpack(path.into(), file, metadata.len(), watch),
         }
     }
 
-    /// What messages call it.
+    /// The name of the file in messages.
     pub fn name(&self) -> &PathBuf {
         &self.name
     }
 
-    /// Its length, unpacked.
+    /// The length of the unpacked data.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it was unpacked, so that opening it again would unpack it again.
+    /// Whether the data was unpacked, so that opening the file again would unpack it again.
     pub(crate) fn is_copy(&self) -> bool {
         self.is_copy
     }
@@ -85,36 +86,36 @@ impl Input {
         Ok(found == magic)
     }
 
-    /// The file itself, for what reads it from any place.
+    /// The file itself, for readers that seek.
     pub(crate) fn file(&self) -> Result<File, BuildError> {
         self.file.try_clone().map_err(|source| self.io(source))
     }
 
-    /// Reads it from its start. One reader at a time: they share their place in the file.
+    /// A reader from the start of the data. Use one reader at a time: all share one file position.
     pub(crate) fn reader(&self) -> Result<&File, BuildError> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(0)).map_err(|source| self.io(source))?;
         Ok(file)
     }
 
-    /// All of it as text, unless it has more than `limit` bytes.
+    /// All data as text. Fails if there are more than `limit` bytes.
     pub fn text(&self, limit: u64) -> Result<String, BuildError> {
         let refuse = |reason: String| BuildError::File { path: self.name.clone(), reason };
         if self.bytes > limit {
-            return Err(refuse(format!("{} bytes are too many here; {limit} is the most", self.bytes)));
+            return Err(refuse(format!("the file has {} bytes, but the maximum is {limit}", self.bytes)));
         }
         let mut bytes = vec![];
         self.reader()?.take(limit).read_to_end(&mut bytes).map_err(|source| self.io(source))?;
-        String::from_utf8(bytes).map_err(|_| refuse("this is not UTF-8; save it as UTF-8".into()))
+        String::from_utf8(bytes).map_err(|_| refuse("the file is not UTF-8; save it as UTF-8".into()))
     }
 
-    /// Whether this is Parquet, which is no text.
+    /// Whether this is a Parquet file.
     pub fn is_parquet(&self) -> Result<bool, BuildError> {
-        let named = self.name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
+        let named = self.name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
         Ok(named || self.begins_with(b"PAR1")?)
     }
 
-    /// One row of the table, counted from 1: the names of the columns and the texts in them.
+    /// One row of the table, counted from 1, as pairs of column name and text.
     pub fn row(self, number: u64) -> Result<Vec<(String, String)>, BuildError> {
         let source = TableSource::of(self, None)?;
         let (mut count, mut found) = (0, None);
@@ -125,15 +126,16 @@ impl Input {
             }
             let texts = row.cells.iter().map(|text| (*text).to_owned());
             found = Some(source.columns().iter().cloned().zip(texts).collect());
-            // Whatever comes behind it does not matter; this ends the scan and goes no further.
-            Err(source.at(row.place, "the row"))
+            // An error ends the scan early, so later rows are not read; it is discarded below.
+            Err(source.at(row.location, "the row"))
         });
         match (found, scanned) {
             (Some(row), _) => Ok(row),
             (None, Err(error)) => Err(error),
-            (None, Ok(())) => {
-                Err(source.at(FileLocation::Row(number), &format!("there is no such row; the table has {count}")))
-            }
+            (None, Ok(())) => Err(source.at(
+                FileLocation::Row(number),
+                &format!("there is no such row; the table has {}", counted(count, "row")),
+            )),
         }
     }
 
@@ -142,59 +144,62 @@ impl Input {
     }
 }
 
-impl Packing {
-    fn of(path: &Path, start: &[u8]) -> Result<Packing, BuildError> {
-        let other = match start {
-            [0x1f, 0x8b, ..] => return Ok(Packing::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => return Ok(Packing::Zstandard),
+impl Compression {
+    fn of(path: &Path, start: &[u8]) -> Result<Compression, BuildError> {
+        let unsupported = match start {
+            [0x1f, 0x8b, ..] => return Ok(Compression::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => return Ok(Compression::Zstandard),
             [b'P', b'K', 3, 4, ..] => "a zip archive or a spreadsheet; unpack it, or save the table as CSV",
             [b'B', b'Z', b'h', ..] => "compressed with bzip2; unpack it first (bunzip2)",
             [0xfd, b'7', b'z', b'X', b'Z', ..] => "compressed with xz; unpack it first (unxz)",
-            _ => return Ok(Packing::None),
+            _ => return Ok(Compression::None),
         };
-        Err(BuildError::File { path: path.into(), reason: format!("this is {other}") })
+        Err(BuildError::File { path: path.into(), reason: format!("the file is {unsupported}") })
     }
 
     fn name(self) -> &'static str {
         match self {
-            Packing::None => "plain data",
-            Packing::Gzip => "gzip",
-            Packing::Zstandard => "Zstandard",
+            Compression::None => "plain data",
+            Compression::Gzip => "gzip",
+            Compression::Zstandard => "Zstandard",
         }
     }
 }
 
-/// The name of a table without the endings of its format: `loans` for `loans.csv.gz`.
+/// The name of a table without the extensions of its format: `loans` for `loans.csv.gz`.
 pub(crate) fn stem(path: &Path) -> String {
     if path == Path::new("-") {
         return "table".into();
     }
-    let packed = path.extension().is_some_and(|ending| ["gz", "zst"].iter().any(|known| ending == *known));
+    let packed = path.extension().is_some_and(|extension| ["gz", "zst"].iter().any(|known| extension == *known));
     let unpacked = if packed { Path::new(path.file_stem().unwrap_or_default()) } else { path };
     unpacked.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// As many bytes as the longest magic has, or fewer at the end.
+/// The first bytes, as many as the longest magic value, or fewer for a shorter file.
 fn start(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = vec![];
     from.by_ref().take(6).read_to_end(&mut start)?;
     Ok(start)
 }
 
-/// A copy that can be read again; `total` is the length of what is given, if it is known.
-fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
+/// Copies the input to a temporary file, unpacked. `total` is the length of the input; 0 if
+/// unknown.
+fn unpack(name: PathBuf, mut input: impl Read, total: u64, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
     let reading = |source| BuildError::Io { action: "read", path: name.clone(), source };
     let writing = |source| BuildError::Io { action: "write a temporary file in", path: std::env::temp_dir(), source };
-    let start = start(&mut given).map_err(reading)?;
-    let packing = Packing::of(&name, &start)?;
+    let start = start(&mut input).map_err(reading)?;
+    let compression = Compression::of(&name, &start)?;
     let read = Rc::new(Cell::new(0));
-    let counted = Counted { inner: start.chain(given), count: read.clone() };
-    let mut unpacked: Box<dyn Read + '_> = match packing {
-        Packing::None => Box::new(counted),
-        // Several members in a row are one file, and so are several frames.
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted))),
-        // The library refuses windows beyond 128 MiB.
-        Packing::Zstandard => Box::new(zstd::Decoder::new(counted).map_err(reading)?),
+    let counted = Counted { inner: start.chain(input), count: read.clone() };
+    let mut unpacked: Box<dyn Read + '_> = match compression {
+        Compression::None => Box::new(counted),
+        // Concatenated gzip members are one file, as are concatenated Zstandard frames.
+        Compression::Gzip => {
+            Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)))
+        }
+        // Memory is bounded: the library refuses windows above 128 MiB.
+        Compression::Zstandard => Box::new(zstd::Decoder::new(counted).map_err(reading)?),
     };
     let mut file = tempfile::tempfile().map_err(writing)?;
     let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
@@ -203,33 +208,33 @@ fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: ProgressCallba
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if packing == Packing::None => return Err(reading(error)),
+            Err(error) if compression == Compression::None => return Err(reading(error)),
             Err(error) => {
                 let reason = format!(
-                    "cannot be unpacked as {}: {error}; it is cut off or damaged, so get it again",
-                    packing.name()
+                    "cannot be unpacked as {}: {error}; the file is truncated or damaged, so copy it again",
+                    compression.name()
                 );
                 return Err(BuildError::File { path: name, reason });
             }
         };
         bytes += count as u64;
-        if packing != Packing::None && bytes > UNPACKED && bytes / GROWTH > read.get() {
+        if compression != Compression::None && bytes > MAX_UNPACKED && bytes / MAX_RATIO > read.get() {
             let reason = format!(
-                "it unpacks to more than {GROWTH} times its size, which may be meant to fill the disk; if it is not, unpack \
-                 it first and give that file"
+                "it unpacks to more than {MAX_RATIO} times its size, so it may be a decompression bomb; if it is not, \
+                 unpack it and give the unpacked file"
             );
             return Err(BuildError::File { path: name, reason });
         }
         file.write_all(&buffer[..count]).map_err(writing)?;
         if total > 0 {
-            tell(watch, BuildProgress { stage: BuildStage::Unpacking, done: read.get().min(total), total })?;
+            report_progress(watch, BuildProgress { stage: BuildStage::Unpacking, done: read.get().min(total), total })?;
         }
     }
     drop(unpacked);
     Ok(Input { name, file, bytes, is_copy: true })
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<R> {
     inner: R,
     count: Rc<Cell<u64>>,
@@ -248,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_called_by_their_names_without_endings() {
+    fn the_name_of_a_table_is_its_file_name_without_extensions() {
         for (path, name) in [
             ("a/loans.csv", "loans"),
             ("loans.csv.gz", "loans"),

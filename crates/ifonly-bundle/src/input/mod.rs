@@ -1,4 +1,4 @@
-//! Reading tables: CSV, Parquet and Arrow, one file or several, and rows in memory.
+//! Reading tables: CSV and Parquet files, one or several, Arrow tables, and rows in memory.
 
 #[cfg(feature = "arrow")]
 pub(crate) mod arrow;

@@ -1,10 +1,11 @@
-//! Parquet without Arrow: flat columns of numbers, texts, truth values, dates.
+//! Parquet files, read without Arrow: flat columns of numbers, texts, Booleans and dates. Columns
+//! of lists or groups cannot be features.
 //!
-//! Columns are read a batch of rows at a time, each into one long text, and the rows are put
-//! together from these.
+//! Columns are decoded in batches of rows. Each column of a batch becomes one string with the
+//! offsets of its values, from which the rows are assembled.
 
 use crate::build::report::ExcludedColumn;
-use crate::error::{BuildError, FileLocation};
+use crate::error::{BuildError, FileLocation, counted};
 use crate::input::file::Input;
 use crate::input::source::{RowVisitor, SourceRow, column_names, trimmed};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
@@ -25,12 +26,12 @@ pub(crate) struct ParquetSource {
     pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
-    /// The rows of each row group.
+    /// The number of rows of each row group.
     pub(crate) groups: Vec<u64>,
     /// Columns of lists or groups, which cannot be features.
     pub(crate) nested: Vec<ExcludedColumn>,
-    /// Where the other columns are in the file.
-    places: Vec<usize>,
+    /// Indices of the other columns in the file.
+    indices: Vec<usize>,
 }
 
 impl ParquetSource {
@@ -42,39 +43,38 @@ impl ParquetSource {
             let fields = metadata.schema().get_fields();
             let name = |field: &TypePtr| field.name().to_owned();
             let columns = column_names(&path, fields.iter().filter(|field| is_flat(field)).map(name))?;
-            let left_out =
-                |field: &TypePtr| ExcludedColumn { column: name(field), reason: "it holds lists or groups".into() };
-            let nested = fields.iter().filter(|field| !is_flat(field)).map(left_out).collect();
+            let exclude =
+                |field: &TypePtr| ExcludedColumn { column: name(field), reason: "it has lists or groups".into() };
+            let nested = fields.iter().filter(|field| !is_flat(field)).map(exclude).collect();
             let leaves = metadata.schema_descr().columns().iter().enumerate();
             let flat = |leaf: &ColumnDescPtr| leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0;
-            let places = leaves.filter(|(_, leaf)| flat(leaf)).map(|(place, _)| place).collect();
+            let indices = leaves.filter(|(_, leaf)| flat(leaf)).map(|(index, _)| index).collect();
             let rows = metadata.num_rows().try_into().unwrap_or(0);
             let groups =
                 reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
             let groups = groups.collect();
-            Ok(ParquetSource { input, columns, rows, groups, nested, places })
+            Ok(ParquetSource { input, columns, rows, groups, nested, indices })
         })
     }
 
-    /// All rows, or those of some row groups.
+    /// Visits all rows, or the rows of some row groups.
     ///
-    /// One thread decodes while this one looks at what was decoded: columns of numbers take as long
-    /// to write as texts as CSV takes to cut.
+    /// A second thread decodes while this thread visits the rows: the conversion of numbers to
+    /// texts takes about as long as the parsing of CSV.
     pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: RowVisitor<'_>) -> Result<(), BuildError> {
-        // Enough that neither waits for the other's slow moments, so little that it all stays in
-        // the caches.
-        const AHEAD: usize = 4;
-        let whole = groups.is_none();
+        // Enough batches to even out variations in speed, few enough to stay in the CPU caches.
+        const QUEUED_BATCHES: usize = 4;
+        let all_groups = groups.is_none();
         let groups = groups.unwrap_or(0..self.groups.len());
         let rows_of = |groups: Range<usize>| self.groups.get(groups).unwrap_or_default().iter().sum::<u64>();
         let first = rows_of(0..groups.start);
-        let end = if whole { self.rows } else { first + rows_of(groups.clone()) };
+        let end = if all_groups { self.rows } else { first + rows_of(groups.clone()) };
         thread::scope(|scope| {
-            let (decoded, batches) = sync_channel(AHEAD);
+            let (decoded, batches) = sync_channel(QUEUED_BATCHES);
             scope.spawn(move || {
-                let ended = guarded(self.input.name(), || self.decode(groups, first, &decoded));
-                if let Err(error) = ended {
-                    // Nobody listens where a row was refused already.
+                let result = guarded(self.input.name(), || self.decode(groups, first, &decoded));
+                if let Err(error) = result {
+                    // The receiver is gone if the visitor has already returned an error.
                     let _ = decoded.send(Err(error));
                 }
             });
@@ -86,18 +86,18 @@ impl ParquetSource {
                     cells.clear();
                     cells.extend(columns.iter().map(|column| trimmed(column.get(row))));
                     done += 1;
-                    visit(SourceRow { place: FileLocation::Row(done), cells: &cells, done })?;
+                    visit(SourceRow { location: FileLocation::Row(done), cells: &cells, done })?;
                 }
             }
             match done == end {
                 true => Ok(()),
-                false => Err(self.damaged(&format!("it has {done} rows instead of {end}"))),
+                false => Err(self.damaged(&format!("it has {} instead of {end}", counted(done, "row")))),
             }
         })
     }
 
-    /// Sends all rows of these groups, of which `done` rows come before, or stops where nobody
-    /// wants more.
+    /// Sends all rows of these groups; `done` rows come before them. Stops when the receiver is
+    /// gone.
     fn decode(
         &self,
         groups: Range<usize>,
@@ -109,18 +109,18 @@ impl ParquetSource {
         for number in groups {
             let group = file.get_row_group(number).map_err(|error| self.damaged(&error))?;
             let mut readers = vec![];
-            for &place in &self.places {
-                let reader = group.get_column_reader(place).map_err(|error| self.damaged(&error))?;
-                readers.push((reader, group.metadata().column(place).column_descr_ptr()));
+            for &index in &self.indices {
+                let reader = group.get_column_reader(index).map_err(|error| self.damaged(&error))?;
+                readers.push((reader, group.metadata().column(index).column_descr_ptr()));
             }
             let end = done + u64::try_from(group.metadata().num_rows()).unwrap_or(0);
             while done < end {
                 let rows = BATCH.min(end - done) as usize;
                 let mut columns = Vec::with_capacity(readers.len());
                 for ((reader, kind), name) in readers.iter_mut().zip(&self.columns) {
-                    columns.push(Texts::read(reader, kind, rows).map_err(|(place, reason)| {
-                        let (path, place) = (self.input.name().clone(), FileLocation::Row(done + 1 + place as u64));
-                        BuildError::Cell { path, place, column: name.clone(), reason }
+                    columns.push(Texts::read(reader, kind, rows).map_err(|(index, reason)| {
+                        let (path, location) = (self.input.name().clone(), FileLocation::Row(done + 1 + index as u64));
+                        BuildError::Cell { path, location, column: name.clone(), reason }
                     })?);
                 }
                 if to.send(Ok(Batch { rows, columns })).is_err() {
@@ -137,13 +137,13 @@ impl ParquetSource {
     }
 }
 
-/// Some rows that follow each other.
+/// Consecutive rows.
 struct Batch {
     rows: usize,
     columns: Vec<Texts>,
 }
 
-/// A column of a batch: its values as texts, one behind the other.
+/// A column of a batch: the concatenated texts of its values, and the offset of the end of each.
 struct Texts {
     text: String,
     ends: Vec<usize>,
@@ -155,7 +155,7 @@ impl Texts {
         &self.text[start..self.ends[row]]
     }
 
-    /// The next `count` values; an error says at which of them.
+    /// Reads the next `count` values. An error has the index of the value among them.
     fn read(reader: &mut ColumnReader, kind: &ColumnDescPtr, count: usize) -> Result<Texts, (usize, String)> {
         use ColumnReader as Column;
         let mut texts = Texts { text: String::with_capacity(8 * count), ends: Vec::with_capacity(count) };
@@ -180,7 +180,7 @@ impl Texts {
     }
 }
 
-/// Where values go.
+/// Target of the texts of one column of a batch.
 struct Appender<'a> {
     kind: &'a ColumnDescPtr,
     text: &'a mut String,
@@ -188,7 +188,7 @@ struct Appender<'a> {
     count: usize,
 }
 
-/// Appends the text of a value, as CSV would have it; `None` for what has no such form.
+/// Appends the text of a value as in CSV; `None` if the value has no text.
 type Append<V> = fn(&mut String, &ColumnDescPtr, V) -> Option<()>;
 
 impl Appender<'_> {
@@ -206,18 +206,18 @@ impl Appender<'_> {
                 .read_records(self.count - read, levels, None, &mut values)
                 .map_err(|error| (read, format!("cannot be read as Parquet: {error}")))?;
             if records == 0 {
-                return Err((read, "cannot be read as Parquet: the column ends here, and others do not".into()));
+                return Err((read, "cannot be read as Parquet: this column ends before the others".into()));
             }
             read += records;
         }
         let mut values = values.into_iter();
-        for place in 0..self.count {
-            // Columns that may have nulls have a level for every row.
-            if present == 0 || levels.get(place) == Some(&present) {
-                let lacking = || (place, "cannot be read as Parquet: a value is lacking".into());
-                let value = values.next().ok_or_else(lacking)?;
+        for index in 0..self.count {
+            // A nullable column has a definition level for every row.
+            if present == 0 || levels.get(index) == Some(&present) {
+                let no_value = || (index, "cannot be read as Parquet: the column has too few values".into());
+                let value = values.next().ok_or_else(no_value)?;
                 append(self.text, self.kind, value)
-                    .ok_or_else(|| (place, "this is neither a number nor a text".into()))?;
+                    .ok_or_else(|| (index, "the value is neither a number nor a text".into()))?;
             }
             self.ends.push(self.text.len());
         }
@@ -229,7 +229,7 @@ fn reader(input: &Input) -> Result<SerializedFileReader<File>, BuildError> {
     SerializedFileReader::new(input.file()?).map_err(|error| explain(input.name(), &error))
 }
 
-/// A single value, not a list of them.
+/// Whether a field has one value per row, not a list or group.
 fn is_flat(field: &TypePtr) -> bool {
     field.is_primitive()
         && field.get_basic_info().has_repetition()
@@ -240,10 +240,11 @@ fn explain(path: &Path, error: &dyn std::fmt::Display) -> BuildError {
     BuildError::File { path: path.into(), reason: format!("cannot be read as Parquet: {error}") }
 }
 
-/// The Parquet library panics on some damaged files (a date beyond all calendars, a column chunk
-/// that contradicts its schema). For whoever gave the file that is a bad file, not a crash.
+/// Turns panics into errors. The Parquet library panics on some damaged files, for example on a
+/// date out of range, or on a column chunk that contradicts its schema.
 fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, BuildError>) -> Result<T, BuildError> {
-    // Nothing that the closure touches is used after a panic: the build ends with this error.
+    // Unwind safety: the build ends with this error, so nothing that the closure used is used
+    // again.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(BuildError::File { path: path.into(), reason: "cannot be read as Parquet: the file is damaged".into() })
     })
@@ -251,7 +252,7 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, BuildError>) -> Resu
 
 fn int64(text: &mut String, kind: &ColumnDescPtr, value: i64) -> Option<()> {
     match kind.logical_type_ref() {
-        // The library knows no nanoseconds, which pandas writes; nobody's birthday needs them.
+        // pandas writes nanoseconds, which `Field` does not have; cut to microseconds.
         Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS => {
             append(text, &Field::TimestampMicros(value.div_euclid(1000)))
         }
@@ -263,19 +264,19 @@ fn int64(text: &mut String, kind: &ColumnDescPtr, value: i64) -> Option<()> {
     }
 }
 
-/// The shortest text that gives the same number back; 5 rather than 5.0. NaN is how some tools
-/// write a missing value.
+/// Appends the shortest text that parses to the same number, without a final ".0". Appends nothing
+/// for NaN, with which some tools write a missing value.
 pub(crate) fn double(text: &mut String, number: f64) -> Option<()> {
     if number.is_nan() {
         return Some(());
     }
     let mut buffer = ryu::Buffer::new();
-    let shown = buffer.format(number);
-    // Exponents are for very large and very small numbers, and for infinite ones there are words.
-    if shown.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+    let written = buffer.format(number);
+    // Exponents and infinities are left to `Display`.
+    if written.bytes().any(|byte| byte.is_ascii_alphabetic()) {
         return show(text, number);
     }
-    text.push_str(shown.strip_suffix(".0").unwrap_or(shown));
+    text.push_str(written.strip_suffix(".0").unwrap_or(written));
     Some(())
 }
 
@@ -293,17 +294,18 @@ pub(crate) fn append(text: &mut String, field: &Field) -> Option<()> {
         Field::Str(word) => show(text, word),
         Field::Bytes(bytes) => show(text, bytes.as_utf8().ok()?),
         Field::Int(number) => show(text, number),
-        // NaN is how some tools write a missing value.
+        // Some tools write a missing value as NaN.
         Field::Float16(number) if number.is_nan() => Some(()),
         Field::Float(number) if number.is_nan() => Some(()),
         Field::Float16(number) => show(text, number.to_f64()),
         Field::Float(number) => show(text, number),
         Field::Double(number) => double(text, *number),
         Field::TimestampMillis(_) | Field::TimestampMicros(_) => {
-            let shown = field.to_string();
-            let bare = shown.strip_suffix(" +00:00").unwrap_or(&shown);
-            // The fraction always has digits behind a point, mostly zeros.
-            show(text, bare.trim_end_matches('0').trim_end_matches('.'))
+            let written = field.to_string();
+            let without_zone = written.strip_suffix(" +00:00").unwrap_or(&written);
+            // The text always has a fraction, mostly zeros, so only zeros of the fraction are
+            // trimmed.
+            show(text, without_zone.trim_end_matches('0').trim_end_matches('.'))
         }
         Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => None,
         other => show(text, other),

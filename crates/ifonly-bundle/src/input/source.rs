@@ -1,8 +1,8 @@
-//! Tables as a stream of rows, whatever the file format, or from memory. A source can be read again
-//! from the start.
+//! A table as a stream of rows, independent of its format. A source can be read several times from
+//! the start.
 //!
-//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for
-//! them, and what the nulls of Parquet and Arrow become.
+//! Values are texts without surrounding spaces. A missing value is an empty text, as in CSV; nulls
+//! of Parquet and Arrow become empty texts.
 
 use crate::build::report::ExcludedColumn;
 use crate::error::{BuildError, FileLocation};
@@ -15,50 +15,51 @@ use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-/// A row longer than this is not a row: most likely a quote was never closed.
+/// Maximum length of a row. A longer row is probably an unclosed quote.
 pub(crate) const MAX_ROW_BYTES: u64 = 16 << 20;
-/// More columns than this do not make features.
+/// Maximum number of columns.
 pub(crate) const MAX_COLUMNS: usize = 16_384;
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildProgress {
-    /// Which part of it.
+    /// The current stage.
     pub stage: BuildStage,
-    /// Bytes of files, rows of a table in memory, or records.
+    /// Completed amount: bytes of files, rows of a table in memory, or records.
     pub done: u64,
-    /// As many there are.
+    /// Total amount, in the same unit.
     pub total: u64,
 }
 
-/// The parts of a build: two passes over the data, one over the records.
+/// The stages of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildStage {
     /// Unpacking a compressed file.
     Unpacking,
-    /// Learning what the columns are.
+    /// First pass over the data: collecting statistics of the columns.
     Learning,
-    /// Encoding the accepted rows.
+    /// Second pass over the data: encoding the accepted rows.
     Encoding,
-    /// Signing their records.
+    /// Signing the records and writing the bundle.
     Signing,
 }
 
-/// Hears how far a build is, and may end it.
+/// Receives the progress of a build; returns `Break` to stop it.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(BuildProgress) -> ControlFlow<()>;
 
-/// Tells a watcher, who may want no more.
-pub(crate) fn tell(watch: ProgressCallback<'_>, progress: BuildProgress) -> Result<(), BuildError> {
+/// Calls the callback; an error if it stops the build.
+pub(crate) fn report_progress(watch: ProgressCallback<'_>, progress: BuildProgress) -> Result<(), BuildError> {
     match watch(progress) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(BuildError::Stopped),
     }
 }
 
-/// One row.
+/// One row of a table.
 pub(crate) struct SourceRow<'a> {
-    pub(crate) place: FileLocation,
+    pub(crate) location: FileLocation,
     pub(crate) cells: &'a [&'a str],
+    /// Progress within the source after this row, out of [`TableSource::total`].
     pub(crate) done: u64,
 }
 
@@ -70,12 +71,12 @@ pub(crate) enum TableSource {
     Arrow(ArrowTable),
 }
 
-/// What is done with each row.
+/// Callback for each row.
 pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(SourceRow<'_>) -> Result<(), BuildError>;
 
 impl TableSource {
-    /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is
-    /// text.
+    /// Opens a table. A file that begins with `PAR1`, or whose name ends with `.parquet`, is
+    /// Parquet; any other file is CSV.
     pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<TableSource, BuildError> {
         match input.is_parquet()? {
             true => Ok(TableSource::Parquet(ParquetSource::open(input)?)),
@@ -101,7 +102,7 @@ impl TableSource {
         }
     }
 
-    /// Columns that cannot be features, whatever they mean.
+    /// Columns that cannot be features because of their type.
     pub(crate) fn unusable(&self) -> &[ExcludedColumn] {
         match self {
             TableSource::Csv(_) => &[],
@@ -111,7 +112,7 @@ impl TableSource {
         }
     }
 
-    /// What `Row::done` will reach.
+    /// The value of [`SourceRow::done`] at the last row.
     pub(crate) fn total(&self) -> u64 {
         match self {
             TableSource::Csv(source) => source.input.bytes(),
@@ -121,12 +122,12 @@ impl TableSource {
         }
     }
 
-    /// What is wrong with a row.
-    pub(crate) fn at(&self, place: FileLocation, reason: &str) -> BuildError {
-        BuildError::Row { path: self.path().clone(), place, reason: reason.into() }
+    /// An error about a row.
+    pub(crate) fn at(&self, location: FileLocation, reason: &str) -> BuildError {
+        BuildError::Row { path: self.path().clone(), location, reason: reason.into() }
     }
 
-    /// The rows of each of its row groups, where it has some.
+    /// The number of rows of each row group; empty for formats without row groups.
     pub(crate) fn groups(&self) -> &[u64] {
         match self {
             TableSource::Parquet(source) => &source.groups,
@@ -134,7 +135,7 @@ impl TableSource {
         }
     }
 
-    /// Its length on the disk, unpacked, or as many rows as it has in memory.
+    /// The length of the unpacked file in bytes; for a table in memory, its number of rows.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             TableSource::Csv(source) => source.input.bytes(),
@@ -144,7 +145,7 @@ impl TableSource {
         }
     }
 
-    /// Whether it can be read only while this is kept.
+    /// Whether the data exists only in this source and cannot be opened again by name.
     pub(crate) fn is_unique(&self) -> bool {
         match self {
             TableSource::Csv(source) => source.input.is_copy(),
@@ -154,7 +155,7 @@ impl TableSource {
         }
     }
 
-    /// All rows in order, or those of some row groups of a file that has them.
+    /// Visits all rows in order, or only those of some row groups.
     pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: RowVisitor<'_>) -> Result<(), BuildError> {
         match self {
             TableSource::Csv(source) => source.scan(visit),
@@ -165,7 +166,8 @@ impl TableSource {
     }
 }
 
-/// The text without surrounding spaces; most have none, which the first and the last byte tell.
+/// The text without surrounding spaces. The first and the last byte show quickly that most texts
+/// have none.
 pub(crate) fn trimmed(text: &str) -> &str {
     match text.as_bytes() {
         [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => text,
@@ -173,24 +175,24 @@ pub(crate) fn trimmed(text: &str) -> &str {
     }
 }
 
-/// Checks column names; a column without one (the index that some tools write) is called by its
-/// number.
+/// Checks the names of columns. A column without a name, such as the index that some tools write,
+/// is named by its number.
 pub(crate) fn column_names(path: &Path, names: impl Iterator<Item = String>) -> Result<Vec<String>, BuildError> {
     let refuse = |reason: String| Err(BuildError::File { path: path.into(), reason });
-    let name = |(place, name): (usize, String)| match name.trim() {
-        "" => format!("column {}", place + 1),
+    let name = |(index, name): (usize, String)| match name.trim() {
+        "" => format!("column {}", index + 1),
         trimmed => trimmed.to_owned(),
     };
     let columns: Vec<String> = names.enumerate().map(name).collect();
     if columns.is_empty() {
-        return refuse("there are no columns with single values".into());
+        return refuse("the table has no columns with single values".into());
     }
     if columns.len() > MAX_COLUMNS {
-        return refuse(format!("{} columns; {MAX_COLUMNS} is the most", columns.len()));
+        return refuse(format!("the table has {} columns, but the maximum is {MAX_COLUMNS}", columns.len()));
     }
-    let mut seen = HashSet::new();
-    if let Some(twice) = columns.iter().find(|column| !seen.insert(column.as_str())) {
-        return refuse(format!("two columns are called {twice:?}; give each its own name"));
+    let mut names = HashSet::new();
+    if let Some(duplicate) = columns.iter().find(|column| !names.insert(column.as_str())) {
+        return refuse(format!("two columns are named {duplicate:?}; give each its own name"));
     }
     Ok(columns)
 }

@@ -1,24 +1,24 @@
-//! Several files, and directories of them, as one table: their rows one after the other, in the
-//! order in which they are named.
+//! Several files and directories as one table. The rows of all files are concatenated in the order
+//! in which the files are given.
 //!
-//! All files have the same columns in the same order, whatever their formats. A directory stands
-//! for the tables directly in it, in the order of their names; what else is in it is refused by
-//! name, because rows that are left out in silence are missed by nobody.
+//! All files must have the same columns in the same order; their formats may differ. A directory
+//! stands for the table files directly in it, sorted by name. Other files in it are an error, so
+//! that no rows are skipped silently.
 
 use crate::build::report::ExcludedColumn;
 use crate::columns::stats::RowLocation;
 use crate::error::BuildError;
 use crate::input::file;
 use crate::input::file::Input;
-use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, SourceRow, TableSource, tell};
+use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, SourceRow, TableSource, report_progress};
 use crate::options::BuildOptions;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// So many files stay open between the passes over the data; more are opened again each time.
-const KEPT_OPEN: usize = 64;
-/// More files are not listed.
+/// Number of files that stay open between the passes. Further files are opened again in each pass.
+const MAX_OPEN: usize = 64;
+/// Maximum number of files.
 const MAX_FILES: usize = 1 << 20;
 
 /// One table in one or more files, or in memory.
@@ -29,28 +29,28 @@ pub(crate) struct TableSet {
     delimiter: Option<u8>,
     columns: Vec<String>,
     unusable: Vec<ExcludedColumn>,
-    /// Per file, if it stays open. A copy of this in another process opens them by their names.
+    /// The files that stay open, by index. A copy in another process opens files by name.
     #[serde(skip)]
     open: Vec<Option<TableSource>>,
 }
 
-/// How large a file is.
+/// The size of one file.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Size {
     bytes: u64,
-    /// What the `done` of its rows reaches.
+    /// The value of [`SourceRow::done`] at its last row.
     total: u64,
-    /// The rows of each row group.
+    /// The number of rows of each row group.
     groups: Vec<u64>,
 }
 
-/// Some rows of a table that follow each other: one task of a build that many workers share.
+/// Consecutive rows of a table: the unit of work in a build with several workers.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TablePart {
     pieces: Vec<Piece>,
 }
 
-/// A file, or some of its row groups.
+/// A whole file, or some of its row groups.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Piece {
     file: usize,
@@ -58,25 +58,25 @@ struct Piece {
 }
 
 impl TableSet {
-    /// Opens all files and looks at their columns.
+    /// Opens all files and checks that their columns agree.
     pub(crate) fn open(options: &BuildOptions, watch: ProgressCallback<'_>) -> Result<TableSet, BuildError> {
         let files = files(&options.data)?;
         let mut tables: Option<TableSet> = None;
         for path in files {
-            let source = TableSource::of(Input::open_watched(&path, watch)?, options.delimiter)?;
+            let source = TableSource::of(Input::open_with_callback(&path, watch)?, options.delimiter)?;
             match &mut tables {
                 None => tables = Some(TableSet::of(source, options.delimiter)),
                 Some(tables) => tables.push(source)?,
             }
         }
-        tables.ok_or_else(|| BuildError::Settings("no data: name a file or a directory of them".into()))
+        tables.ok_or_else(|| BuildError::Settings("no data: give a file or a directory of files".into()))
     }
 
-    /// One table.
+    /// A set with one table.
     pub(crate) fn of(source: TableSource, delimiter: Option<u8>) -> TableSet {
         let (columns, unusable) = (source.columns().to_vec(), source.unusable().to_vec());
         let mut tables = TableSet { files: vec![], sizes: vec![], delimiter, columns, unusable, open: vec![] };
-        tables.keep(source);
+        tables.add(source);
         tables
     }
 
@@ -87,23 +87,23 @@ impl TableSet {
                 self.unusable.push(unusable.clone());
             }
         }
-        self.keep(source);
+        self.add(source);
         Ok(())
     }
 
-    fn keep(&mut self, source: TableSource) {
+    fn add(&mut self, source: TableSource) {
         self.files.push(source.path().clone());
         self.sizes.push(Size { bytes: source.bytes(), total: source.total(), groups: source.groups().to_vec() });
-        let open = self.files.len() <= KEPT_OPEN || source.is_unique();
+        let open = self.files.len() <= MAX_OPEN || source.is_unique();
         self.open.push(open.then_some(source));
     }
 
-    /// The same table with other rows, which are in memory.
+    /// The same table with other rows, from memory.
     #[cfg(feature = "arrow")]
     pub(crate) fn with_rows(mut self, source: TableSource) -> Result<TableSet, BuildError> {
         self.check_columns(&source)?;
         (self.files, self.sizes, self.open) = (vec![], vec![], vec![]);
-        self.keep(source);
+        self.add(source);
         Ok(self)
     }
 
@@ -113,21 +113,24 @@ impl TableSet {
         }
         let first = self.files.first().cloned().unwrap_or_default();
         let only = |these: &[String], those: &[String]| these.iter().find(|name| !those.contains(name)).cloned();
-        let how = match (only(&self.columns, source.columns()), only(source.columns(), &self.columns)) {
+        let difference = match (only(&self.columns, source.columns()), only(source.columns(), &self.columns)) {
             (Some(name), _) => format!("it has no column {name:?}"),
-            (None, Some(name)) => format!("it has a column {name:?} too"),
-            (None, None) => "they are in another order".into(),
+            (None, Some(name)) => format!("it has an additional column {name:?}"),
+            (None, None) => "they are in a different order".into(),
         };
-        let reason = format!("its columns are not those of {}: {how}; all files must have the same", first.display());
+        let reason = format!(
+            "its columns differ from those of {}: {difference}; all files must have the same columns in the same order",
+            first.display()
+        );
         Err(BuildError::File { path: source.path().clone(), reason })
     }
 
-    /// What messages call the files.
+    /// The names of the files in messages.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The file to name when something is wrong with all of them.
+    /// The first file, for errors that concern all files.
     pub(crate) fn first(&self) -> PathBuf {
         self.files.first().cloned().unwrap_or_default()
     }
@@ -136,31 +139,31 @@ impl TableSet {
         &self.columns
     }
 
-    /// Columns that cannot be features, whatever they mean.
+    /// Columns that cannot be features because of their type.
     pub(crate) fn unusable(&self) -> &[ExcludedColumn] {
         &self.unusable
     }
 
-    /// All rows.
-    pub(crate) fn whole(&self) -> TablePart {
+    /// All rows as one part.
+    pub(crate) fn all_rows(&self) -> TablePart {
         TablePart { pieces: (0..self.files.len()).map(|file| Piece { file, groups: None }).collect() }
     }
 
-    /// All rows in parts of about so many bytes, or more where a file cannot be cut: only Parquet
-    /// can, between its row groups.
+    /// All rows in consecutive parts of about this many bytes. Parts can be larger, because only
+    /// Parquet files can be divided, between row groups.
     pub(crate) fn parts(&self, bytes: u64) -> Vec<TablePart> {
         let mut parts = vec![];
         let (mut pieces, mut weight): (Vec<Piece>, u64) = (vec![], 0);
         for (file, size) in self.sizes.iter().enumerate() {
             let groups = 0..size.groups.len();
-            let cuts: Vec<Piece> = match size.groups.len() {
+            let divided: Vec<Piece> = match size.groups.len() {
                 0 | 1 => vec![Piece { file, groups: None }],
                 _ => groups.map(|group| Piece { file, groups: Some(group..group + 1) }).collect(),
             };
-            for piece in cuts {
+            for piece in divided {
                 weight += self.weight(&piece);
                 match pieces.last_mut() {
-                    // Neighbours in one file are one piece.
+                    // Adjacent row groups of one file become one piece.
                     Some(Piece { file: last, groups: Some(range) }) if *last == piece.file => {
                         range.end = piece.groups.map_or(range.end, |groups| groups.end);
                     }
@@ -178,7 +181,7 @@ impl TableSet {
         parts
     }
 
-    /// From where to where the `done` of a piece's rows goes.
+    /// The range of [`SourceRow::done`] over the rows of a piece.
     fn span(&self, piece: &Piece) -> Range<u64> {
         let Some(size) = self.sizes.get(piece.file) else { return 0..0 };
         let rows = |groups: Range<usize>| size.groups.get(groups).unwrap_or_default().iter().sum::<u64>();
@@ -188,15 +191,15 @@ impl TableSet {
         }
     }
 
-    /// Its share of its file's bytes: whatever a file counts, all files together are measured in
-    /// bytes.
+    /// The bytes of a piece: its share of the bytes of its file. Progress over all files is
+    /// measured in bytes, although [`SourceRow::done`] may count rows.
     fn weight(&self, piece: &Piece) -> u64 {
         let (bytes, total) = self.sizes.get(piece.file).map_or((0, 0), |size| (size.bytes, size.total));
         let span = self.span(piece);
         scaled(bytes, span.end - span.start, total)
     }
 
-    /// The rows of a part in order.
+    /// Visits the rows of a part in order.
     pub(crate) fn scan(
         &self,
         part: &TablePart,
@@ -207,14 +210,14 @@ impl TableSet {
         const REPORT_EVERY: u64 = 4096;
         let total = part.pieces.iter().map(|piece| self.weight(piece)).sum();
         let (mut before, mut count) = (0, 0u64);
-        tell(watch, BuildProgress { stage, done: 0, total })?;
+        report_progress(watch, BuildProgress { stage, done: 0, total })?;
         for piece in &part.pieces {
             let (span, weight) = (self.span(piece), self.weight(piece));
             let opened;
             let source = match self.open.get(piece.file) {
                 Some(Some(open)) => open,
                 _ => {
-                    opened = self.opened(piece.file, watch)?;
+                    opened = self.reopen(piece.file, watch)?;
                     &opened
                 }
             };
@@ -222,36 +225,41 @@ impl TableSet {
                 count += 1;
                 if count.is_multiple_of(REPORT_EVERY) {
                     let share = scaled(weight, row.done.saturating_sub(span.start), span.end - span.start);
-                    tell(watch, BuildProgress { stage, done: (before + share.min(weight)).min(total), total })?;
+                    report_progress(
+                        watch,
+                        BuildProgress { stage, done: (before + share.min(weight)).min(total), total },
+                    )?;
                 }
-                visit(RowLocation { file: piece.file, place: row.place }, &row)
+                visit(RowLocation { file: piece.file, position: row.location }, &row)
             })?;
             before += weight;
         }
-        tell(watch, BuildProgress { stage, done: total, total })
+        report_progress(watch, BuildProgress { stage, done: total, total })
     }
 
-    /// A file that is not open any more, or is not yet in this process.
-    fn opened(&self, file: usize, watch: ProgressCallback<'_>) -> Result<TableSource, BuildError> {
-        let lost = || BuildError::Settings("a part of the work names a file that the work does not have".into());
-        let source =
-            TableSource::of(Input::open_watched(self.files.get(file).ok_or_else(lost)?, watch)?, self.delimiter)?;
+    /// Opens a file that is not open in this process.
+    fn reopen(&self, file: usize, watch: ProgressCallback<'_>) -> Result<TableSource, BuildError> {
+        let unknown = || BuildError::Settings("a part refers to a file that its build task does not have".into());
+        let source = TableSource::of(
+            Input::open_with_callback(self.files.get(file).ok_or_else(unknown)?, watch)?,
+            self.delimiter,
+        )?;
         self.check_columns(&source)?;
         Ok(source)
     }
 }
 
-/// `bytes · part / whole`, and all of them where there is no whole.
+/// `bytes · part / whole`; `bytes` if `whole` is 0.
 fn scaled(bytes: u64, part: u64, whole: u64) -> u64 {
     if whole == 0 {
         return bytes;
     }
-    // Below `bytes`, because no part is larger than its whole.
+    // Fits: at most `bytes`, because `part` is limited to `whole`.
     (u128::from(bytes) * u128::from(part.min(whole)) / u128::from(whole)) as u64
 }
 
-/// The name of the dataset, where nobody gives one: that of its only file or directory, without
-/// endings, otherwise that of the bundle.
+/// The default name of the dataset: the name of its only file or directory without extensions, or
+/// otherwise of the bundle.
 pub(crate) fn dataset_name(options: &BuildOptions) -> String {
     match options.data.as_slice() {
         [path] if path.is_dir() => {
@@ -263,7 +271,7 @@ pub(crate) fn dataset_name(options: &BuildOptions) -> String {
     }
 }
 
-/// The files that these paths mean.
+/// The files for these paths, with directories replaced by their tables.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BuildError> {
     let mut files = vec![];
     for path in paths {
@@ -272,17 +280,17 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BuildError> {
             false => files.push(path.clone()),
         }
         if files.len() > MAX_FILES {
-            return Err(BuildError::Settings(format!("more than {MAX_FILES} files; put some of them together")));
+            return Err(BuildError::Settings(format!("more than {MAX_FILES} files; merge some of them")));
         }
     }
-    let inputs = files.iter().filter(|path| path.as_path() == Path::new("-")).count();
-    match inputs {
+    let stdin_count = files.iter().filter(|path| path.as_path() == Path::new("-")).count();
+    match stdin_count {
         0 | 1 => Ok(files),
-        _ => Err(BuildError::Settings("standard input can be read once; give - once".into())),
+        _ => Err(BuildError::Settings("standard input can be read only once; give - only once".into())),
     }
 }
 
-/// The tables directly in a directory, in the order of their names.
+/// The table files directly in a directory, sorted by name.
 fn tables_in(directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
     let io = |source| BuildError::Io { action: "read", path: directory.into(), source };
     let refuse = |path: PathBuf, reason: &str| Err(BuildError::File { path, reason: reason.into() });
@@ -290,25 +298,25 @@ fn tables_in(directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
     for entry in fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // What other programs leave beside their tables: _SUCCESS, .part-0.crc.
+        // Marker and checksum files of other programs, such as _SUCCESS and .part-0.crc.
         if name.starts_with(['.', '_']) {
             continue;
         }
         if path.is_dir() {
-            return refuse(path, "a directory in a directory of tables is not looked into; name it by itself");
+            return refuse(path, "a directory of tables must not have subdirectories; give this directory by itself");
         }
         if !is_table_name(&name) {
             return refuse(
                 path,
-                "its name ends as no table does (.csv, .tsv, .txt, .parquet, also with .gz or .zst); move it elsewhere, or name \
-                 the tables by themselves",
+                "not a table: its name must end with .csv, .tsv, .txt or .parquet, optionally with .gz or .zst; move it \
+                 elsewhere, or give the tables by name",
             );
         }
         tables.push(path);
     }
     tables.sort_unstable();
     match tables.is_empty() {
-        true => refuse(directory.into(), "there are no tables in this directory"),
+        true => refuse(directory.into(), "this directory has no tables"),
         false => Ok(tables),
     }
 }
@@ -316,5 +324,5 @@ fn tables_in(directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
 fn is_table_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
-    [".csv", ".tsv", ".txt", ".parquet"].iter().any(|ending| name.ends_with(ending))
+    [".csv", ".tsv", ".txt", ".parquet"].iter().any(|extension| name.ends_with(extension))
 }

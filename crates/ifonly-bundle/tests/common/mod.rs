@@ -1,4 +1,4 @@
-//! Small files, and what a build makes of them.
+//! Shared helpers: temporary directories with small data files, and builds of them.
 #![allow(dead_code, unreachable_pub)]
 
 use ifonly_bundle::{BuildError, BuildOptions, BuildReport, Bundle, build, save_key};
@@ -6,14 +6,14 @@ use ifonly_core::signature::SigningKey;
 use ifonly_values::record::Record;
 use std::path::{Path, PathBuf};
 
-/// A directory that goes away with the test.
-pub struct Desk {
+/// A directory that is removed at the end of the test.
+pub struct TestDir {
     directory: tempfile::TempDir,
 }
 
-impl Desk {
-    pub fn new() -> Desk {
-        Desk { directory: tempfile::tempdir().unwrap() }
+impl TestDir {
+    pub fn new() -> TestDir {
+        TestDir { directory: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -45,45 +45,45 @@ impl Desk {
     }
 }
 
-pub fn quietly(options: &BuildOptions) -> Result<BuildReport, BuildError> {
+pub fn build_quietly(options: &BuildOptions) -> Result<BuildReport, BuildError> {
     build(options, &mut |_| {})
 }
 
-/// Always the same key.
-pub fn signing_key(desk: &Desk) -> PathBuf {
-    let path = desk.path("key");
+/// Writes a signing key, the same for all tests, and returns its path.
+pub fn signing_key(dir: &TestDir) -> PathBuf {
+    let path = dir.path("key");
     save_key(&path, &SigningKey::new(&[8; 32])).unwrap();
     path
 }
 
-/// Builds from a CSV text, always with the same key, and opens the bundle.
+/// Builds a bundle from a CSV text with the key of [`signing_key`], and opens it.
 pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (BuildReport, Bundle) {
-    let desk = Desk::new();
-    let options = BuildOptions { signing_key: Some(signing_key(&desk)), ..desk.csv(csv, schema) };
-    let report = quietly(&options).unwrap_or_else(|error| panic!("{error}"));
+    let dir = TestDir::new();
+    let options = BuildOptions { signing_key: Some(signing_key(&dir)), ..dir.csv(csv, schema) };
+    let report = build_quietly(&options).unwrap_or_else(|error| panic!("{error}"));
     (report, Bundle::open(&options.output).unwrap())
 }
 
-/// The message of a build that must fail, with the directory's name cut out; nothing may be left
-/// behind.
+/// The error message of a build that must fail, without the path of the directory. Checks that no
+/// files are left behind.
 pub fn refused(csv: impl AsRef<[u8]>, schema: &str, change: impl FnOnce(&mut BuildOptions)) -> String {
-    let desk = Desk::new();
-    let mut options = desk.csv(csv, schema);
+    let dir = TestDir::new();
+    let mut options = dir.csv(csv, schema);
     change(&mut options);
-    let before = desk.names();
-    let error = match quietly(&options) {
+    let before = dir.names();
+    let error = match build_quietly(&options) {
         Err(error) => error.to_string(),
         Ok(report) => panic!("built:\n{report}"),
     };
-    assert_eq!(desk.names(), before, "something was left behind");
-    error.replace(&format!("{}/", desk.directory.path().display()), "")
+    assert_eq!(dir.names(), before, "files were left behind");
+    error.replace(&format!("{}/", dir.directory.path().display()), "")
 }
 
 pub fn levels(bundle: &Bundle) -> Vec<Vec<u16>> {
     bundle.rows().levels().collect()
 }
 
-/// Checks that every record gives the stored row back, and that its signature holds.
+/// Checks that every record encodes to the stored row, and that its signature is valid.
 pub fn check_records(bundle: &Bundle) {
     let schema = bundle.manifest().schema();
     assert_eq!(bundle.records().len(), bundle.manifest().rows());
@@ -97,11 +97,11 @@ pub fn check_records(bundle: &Bundle) {
     }
 }
 
-/// A data file that is not part of the project, if it is there.
+/// The path of a data file outside the repository, if it exists.
 pub fn shared(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
     if !path.exists() {
-        println!("skipped: there is no {}", path.display());
+        println!("skipped: {} does not exist", path.display());
         return None;
     }
     Some(path)

@@ -1,5 +1,7 @@
-//! From a found record to an explanation: what the person has, what somebody accepted had, where
-//! they differ, and what each difference costs.
+//! Explanations: the differences between the profile and a found record, and their costs.
+//!
+//! The client recomputes the cost from the values of the record and compares it with the decoded
+//! cost. A record whose cost differs is refused.
 
 use crate::client::PreparedSearch;
 use crate::error::ClientError;
@@ -9,58 +11,57 @@ use ifonly_values::manifest::Manifest;
 use ifonly_values::record::Record;
 use ifonly_values::schema::{Column, EncodedValue, FeatureKind, Notation, Schema, Value};
 
-/// Where two people differ.
+/// A difference between the profile and the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The column.
     pub feature: String,
-    /// The person's value.
+    /// The user's value.
     pub yours: Value,
-    /// The record's.
+    /// The value in the record.
     pub theirs: Value,
-    /// Whether the two are one level.
+    /// Whether both values have the same level.
     pub same_level: bool,
-    /// What the difference adds to the cost; `None` where costs are counted in levels.
+    /// The contribution to the cost; `None` if the scheme computes costs from levels.
     pub contribution: Option<f64>,
 }
 
-/// One of the nearest accepted people.
+/// One of the nearest accepted records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What the changes cost, computed from the record's own values; in levels under schemes that
-    /// compare levels.
+    /// The total cost, computed from the values of the record, or from levels if the scheme
+    /// compares levels.
     pub cost: f64,
-    /// How many features change, where the wishes count that.
+    /// The number of changed features, if the wishes limit it.
     pub changed: Option<u64>,
-    /// The original row, column by column.
+    /// The original values, column by column.
     pub record: Vec<(String, Value)>,
-    /// Only the columns that differ, the dearest first.
+    /// The columns that differ, the most expensive first.
     pub changes: Vec<Change>,
-    /// The cost as the servers' answers gave it, which the record has confirmed.
+    /// The cost as decoded from the answers; equal to that of the record.
     pub(crate) decoded: u64,
 }
 
 impl Explanation {
-    /// The cost in the whole numbers that the servers' answers gave, which the record has
-    /// confirmed.
+    /// The cost as an integer, as decoded from the answers; equal to that of the record.
     pub fn decoded(&self) -> u64 {
         self.decoded
     }
 
-    /// Reads a found record, checks its cost and compares it with the person.
+    /// Decodes a found record, checks its cost and compares it with the profile.
     pub(crate) fn new(
         manifest: &Manifest,
-        question: &PreparedSearch<'_>,
+        prepared: &PreparedSearch<'_>,
         found: &NearestRow,
     ) -> Result<Explanation, ClientError> {
-        let PreparedSearch { offered, profile, wishes, compiled } = question;
-        let wrong = |fault| ClientError::Search { fault, server_failures: vec![] };
+        let PreparedSearch { offered, profile, wishes, compiled } = prepared;
+        let wrong = |error| ClientError::Search { error, server_failures: vec![] };
         let schema = manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(|_| wrong(SearchError::NotARecord))?;
         let theirs: Vec<EncodedValue> = schema
             .encode(|column| record.value(column).map(Value::from))
             .map_err(|_| wrong(SearchError::NotARecord))?;
-        // A schema's ranges end at 65535.
+        // No level of a schema exceeds 65,535.
         let levels: Vec<u16> = theirs.iter().map(|encoded| encoded.level as u16).collect();
         let decoded =
             confirm_under(offered.scheme(), offered.params(), &compiled.secret, found, &levels).map_err(wrong)?;
@@ -71,17 +72,19 @@ impl Explanation {
             Explanation { cost, changed: compiled.changes(decoded), record: vec![], changes: vec![], decoded };
         for (column, (name, yours)) in schema.columns().iter().zip(&profile.values) {
             let feature = &schema.features()[column.features.start];
-            let (yours, theirs) =
-                (shown(schema, column, yours), shown(schema, column, &record.value(name).unwrap_or_default().into()));
-            let places = column.features.clone();
-            let same_level = places.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
+            let (yours, theirs) = (
+                in_notation(schema, column, yours),
+                in_notation(schema, column, &record.value(name).unwrap_or_default().into()),
+            );
+            let features = column.features.clone();
+            let same_level = features.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
             explanation.record.push((name.clone(), theirs.clone()));
-            // The same word or number in another spelling ("1" and "1.0") is no change.
+            // The same word or number in another notation ("1" and "1.0") is not a change.
             let number = |value: &Value| feature.number(value).filter(|_| column.features.len() == 1);
             let numeric = matches!(feature.kind, FeatureKind::Numeric { .. });
             let same = yours == theirs || number(&yours).is_some() && number(&yours) == number(&theirs);
             if !(same || same_level && !numeric) {
-                let contribution = in_values.then(|| contributions[places].iter().sum());
+                let contribution = in_values.then(|| contributions[features].iter().sum());
                 explanation.changes.push(Change { feature: name.clone(), yours, theirs, same_level, contribution });
             }
         }
@@ -90,8 +93,8 @@ impl Explanation {
     }
 }
 
-/// A value as its column writes it; what is missing has the schema's default.
-fn shown(schema: &Schema, column: &Column<'_>, value: &Value) -> Value {
+/// A value in the notation of its column; the default of the schema if the value is missing.
+fn in_notation(schema: &Schema, column: &Column<'_>, value: &Value) -> Value {
     let feature = &schema.features()[column.features.start];
     let filled = match &feature.default {
         Some(default) if schema.is_missing(column, value) => Value::from(default.as_str()),

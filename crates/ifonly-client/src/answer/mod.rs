@@ -1,6 +1,6 @@
-//! What comes back to a person who asks: explanations, what it took, and what they should know.
+//! The answer to one search: explanations, traffic, and notes for the user.
 //!
-//! Serialised, it is what `ifonly ask --json` prints.
+//! Its serialised form is the JSON output of the command line and of the other interfaces.
 
 use crate::answer::explanation::{Change, Explanation};
 use crate::error::ServerFailure;
@@ -9,33 +9,33 @@ use ifonly_values::manifest::Dataset;
 use ifonly_values::schema::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// The answer to one question.
+/// The answer to one search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Nearest first; empty when nobody qualifies.
+    /// Explanations, nearest first; empty if no row matches.
     pub found: Vec<Explanation>,
-    /// How many were asked for.
-    pub asked: usize,
-    /// The scheme, which servers saw.
+    /// The requested number of records.
+    pub requested: usize,
+    /// The scheme.
     pub scheme: &'static str,
-    /// How many servers it asks.
+    /// The number of servers that the scheme uses.
     pub servers: usize,
-    /// Bytes up and down.
+    /// Bytes sent and received.
     pub traffic: Traffic,
-    /// How many rows qualify; `None` where the scheme does not tell.
+    /// The number of matching rows; `None` if the scheme does not reveal it.
     pub matching_rows: Option<usize>,
-    /// How many there are.
+    /// The number of rows.
     pub rows: usize,
-    /// Whose rows.
+    /// Name and version of the dataset.
     pub dataset: Dataset,
-    /// Servers that lied or are out of step and were corrected, counted from 1.
+    /// Indices, from 1, of servers whose wrong answers were corrected.
     pub lying_servers: Vec<usize>,
-    /// Servers that failed during the search and were borne.
+    /// Servers that failed during the search but were tolerated.
     pub server_failures: Vec<ServerFailure>,
-    /// The wishes that were in force, in words.
+    /// The wishes that decided which rows match, in words.
     pub wishes: Vec<String>,
-    /// What the person should know: how wishes were understood, values that were ignored, servers
-    /// that could not be met.
+    /// Notes for the user: how wishes were interpreted, values that were ignored, servers that
+    /// could not be connected.
     pub notes: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Serialize for Answer {
             cost: first.map(|first| first.cost),
             record: first.map(|first| Record(&first.record)),
             changes: first.map_or(&[], |first| &first.changes),
-            nearest: (self.asked > 1).then_some(&self.found),
+            nearest: (self.requested > 1).then_some(&self.found),
             scheme: self.scheme,
             servers: self.servers,
             bytes_up: self.traffic.up,
@@ -104,7 +104,7 @@ impl Serialize for Change {
     }
 }
 
-/// Column → original value.
+/// Serialises a record as a map from columns to original values.
 struct Record<'a>(&'a [(String, Value)]);
 
 impl Serialize for Record<'_> {
@@ -113,7 +113,7 @@ impl Serialize for Record<'_> {
     }
 }
 
-/// Whole numbers without a decimal point, as they were written.
+/// Serialises whole numbers without a decimal point.
 struct Plain<'a>(&'a Value);
 
 impl Serialize for Plain<'_> {

@@ -1,4 +1,4 @@
-//! What the user gives: the profile, its template, and the wish list.
+//! The user's input: the profile, a template for it, and the wish list.
 
 pub mod profile;
 pub(crate) mod template;

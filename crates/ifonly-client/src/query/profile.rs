@@ -1,18 +1,17 @@
-//! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a
-//! schema.
+//! The profile: the user's values, read from JSON, TOML or CSV, and encoded as levels of a schema.
 
 use crate::error::ClientError;
 use ifonly_values::schema::{Column, EncodedValue, Schema, Value};
 use ifonly_values::wishes::WishNote;
 use std::collections::BTreeMap;
 
-/// Values by column name. Never printed.
+/// Values by column name. `Debug` does not print them.
 #[derive(Clone, Default, PartialEq)]
 pub struct ProfileValues(BTreeMap<String, Value>);
 
 impl std::fmt::Debug for ProfileValues {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Values(..)")
+        f.write_str("ProfileValues(..)")
     }
 }
 
@@ -23,21 +22,21 @@ impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for ProfileValues {
 }
 
 impl ProfileValues {
-    /// From the text of a JSON object; numbers stay as they are written.
+    /// Reads a JSON object. Numbers keep their notation.
     pub fn from_json(text: &str) -> Result<ProfileValues, String> {
         let object: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("the profile must be a JSON object: {error}"))?;
         let value = |(name, value): (String, serde_json::Value)| match value {
             serde_json::Value::Null => Ok((name, Value::from(""))),
             serde_json::Value::String(text) => Ok((name, Value::Text(text))),
             serde_json::Value::Number(number) => Ok((name, Value::Text(number.to_string()))),
             serde_json::Value::Bool(truth) => Ok((name, Value::Text(truth.to_string()))),
-            _ => Err(format!("{name:?} must be a number or a text")),
+            _ => Err(format!("the value of {name:?} must be a number, a string or a boolean")),
         };
         object.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
-    /// From the text of a TOML table.
+    /// Reads a TOML table.
     pub fn from_toml(text: &str) -> Result<ProfileValues, String> {
         let table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
         let value = |(name, value): (String, toml::Value)| match value {
@@ -45,20 +44,20 @@ impl ProfileValues {
             toml::Value::Integer(number) => Ok((name, Value::Text(number.to_string()))),
             toml::Value::Float(number) => Ok((name, Value::Number(number))),
             toml::Value::Boolean(truth) => Ok((name, Value::Text(truth.to_string()))),
-            _ => Err(format!("{name:?} must be a number or a text")),
+            _ => Err(format!("the value of {name:?} must be a number, a string or a boolean")),
         };
         table.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
-    /// From a row, counted from 1, of the text of a CSV with a header; semicolons separate where
-    /// there is no comma.
+    /// Reads a row, counted from 1, of a CSV text with a header. The separator is a semicolon if
+    /// the header has semicolons and no comma.
     pub fn from_csv(text: &str, row: usize) -> Result<ProfileValues, String> {
         let header = text.lines().next().unwrap_or_default();
         let semicolons = header.contains(';') && !header.contains(',');
         ProfileValues::from_separated(text, if semicolons { b';' } else { b',' }, row)
     }
 
-    /// The same with tabs between values.
+    /// Reads a row, counted from 1, of a text with tabs as separators and with a header.
     pub fn from_tsv(text: &str, row: usize) -> Result<ProfileValues, String> {
         ProfileValues::from_separated(text, b'\t', row)
     }
@@ -67,12 +66,12 @@ impl ProfileValues {
         let mut reader =
             csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_reader(text.as_bytes());
         let names = reader.headers().map_err(|error| error.to_string())?.clone();
-        let record = reader.records().nth(row.saturating_sub(1)).ok_or(format!("there is no row {row}"))?;
+        let record = reader.records().nth(row.saturating_sub(1)).ok_or(format!("the file has no row {row}"))?;
         let record = record.map_err(|error| error.to_string())?;
         Ok(names.iter().zip(&record).collect())
     }
 
-    /// Gives a column another value.
+    /// Sets the value of a column.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
@@ -85,21 +84,21 @@ impl ProfileValues {
     /// Columns of the schema that have neither a value nor a default.
     pub fn missing(&self, schema: &Schema) -> Vec<String> {
         let columns = schema.columns();
-        let lacking = columns.iter().filter(|column| {
+        let missing = columns.iter().filter(|column| {
             let default = &schema.features()[column.features.start].default;
             default.is_none() && self.0.get(column.name).is_none_or(|value| schema.is_missing(column, value))
         });
-        lacking.map(|column| column.name.to_owned()).collect()
+        missing.map(|column| column.name.to_owned()).collect()
     }
 
-    /// Names that the database does not know; a target or an identifier, most likely.
+    /// Names that are not columns of the schema, for example the target or an identifier.
     pub fn unknown(&self, schema: &Schema) -> Vec<&str> {
         let columns = schema.columns();
         self.0.keys().map(String::as_str).filter(|name| !columns.iter().any(|column| column.name == *name)).collect()
     }
 }
 
-/// A person's values, column by column, and their levels. Never printed.
+/// The user's values in the order of the columns, and their levels. `Debug` does not print them.
 #[derive(Clone)]
 pub struct Profile {
     pub(crate) values: Vec<(String, Value)>,
@@ -113,7 +112,7 @@ impl std::fmt::Debug for Profile {
 }
 
 impl Profile {
-    /// The values of the schema's columns.
+    /// Encodes the values of all columns of the schema.
     pub fn new(schema: &Schema, values: &ProfileValues) -> Result<Profile, ClientError> {
         let missing = values.missing(schema);
         if !missing.is_empty() {
@@ -126,12 +125,12 @@ impl Profile {
         Ok(Profile { values, encoded })
     }
 
-    /// The person's values as the schema understands them.
+    /// The encoded values.
     pub fn encoded(&self) -> &[EncodedValue] {
         &self.encoded
     }
 
-    /// Values that the person did not give, so that a default stands for them.
+    /// Notes about missing values that were replaced by a default.
     pub(crate) fn missing(&self, schema: &Schema) -> Vec<WishNote> {
         let columns = schema.columns();
         let missing = self.values.iter().zip(&columns).filter(|((_, value), column)| schema.is_missing(column, value));
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_person_in_three_formats() {
+    fn all_formats_give_the_same_profile() {
         let texts = [
             ProfileValues::from_json(
                 r#"{"age": 41, "income": 30500.5, "housing": "rent", "owner": true, "late": null}"#,
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile_is_refused() {
+    fn invalid_profiles_are_refused() {
         assert!(ProfileValues::from_json("[1]").is_err());
         assert!(ProfileValues::from_json(r#"{"a": [1]}"#).is_err());
         assert!(ProfileValues::from_toml("a = [1]").is_err());

@@ -1,14 +1,14 @@
-//! A profile to fill in: what the database wants to know about a person, in a person's words.
+//! A template of a profile: a TOML file with one entry and an explanation for every column.
 
 use ifonly_values::manifest::Manifest;
 use ifonly_values::schema::{Feature, FeatureKind, Notation};
 
-/// A TOML file with an empty value and a comment for every column.
+/// A TOML text with an empty value and a comment for every column.
 pub fn template(manifest: &Manifest) -> String {
     let dataset = &manifest.fields().dataset;
     let mut text = format!(
-        "# Your values for {}, version {}. They stay with you: servers get shares of them that tell nothing.\n\
-         # Fill in what stands between the quotes; what you leave empty counts as missing.\n",
+        "# Your values for {}, version {}. They stay on this machine; each server gets a random share.\n\
+         # Write each value between the quotes. An empty value counts as missing.\n",
         one_line(&dataset.name),
         one_line(&dataset.version)
     );
@@ -20,21 +20,21 @@ pub fn template(manifest: &Manifest) -> String {
         if let Some(description) = &first.description {
             text += &format!("# {}\n", one_line(description));
         }
-        text += &format!("# {}\n", one_line(&takes(features)));
+        text += &format!("# {}\n", one_line(&describe_values(features)));
         if let Some(default) = &first.default {
-            text += &format!("# If it is missing, {} is taken.\n", one_line(default));
+            text += &format!("# The default is {}.\n", one_line(default));
         }
         if first.suggest_immutable {
-            text += "# Suggested to stay as it is (`--suggested-immutable`).\n";
+            text += "# The institution marks this as hard to change (wish `suggested_immutable`).\n";
         }
-        // A JSON text is a TOML text too.
+        // A JSON string is also a valid TOML key.
         text += &format!("{} = \"\"\n", serde_json::Value::from(column.name));
     }
     text
 }
 
-/// What a column takes, given its features.
-pub fn takes(features: &[Feature]) -> String {
+/// Describes the valid values of a column, given its features.
+pub fn describe_values(features: &[Feature]) -> String {
     let first = &features[0];
     let unit = first.unit.as_ref().map(|unit| format!(" ({unit})")).unwrap_or_default();
     if let [_, _, ..] = features {
@@ -56,7 +56,7 @@ pub fn takes(features: &[Feature]) -> String {
     }
 }
 
-/// Words as `--permit` takes them: commas separate, and quotes hold a word with a comma together.
+/// Words separated by commas. Words that contain a comma or a quote are quoted as in CSV.
 fn listed<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     let quoted = |word: &String| match word.contains([',', '"']) {
         true => format!("\"{}\"", word.replace('"', "\"\"")),
@@ -65,7 +65,7 @@ fn listed<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
-/// A comment ends with its line.
+/// Replaces line breaks and other control characters, which would end a comment.
 fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_control()).collect::<Vec<_>>().join(" ")
 }
@@ -78,7 +78,7 @@ mod tests {
     use ifonly_values::schema::{Scale, Schema};
 
     #[test]
-    fn a_filled_template_is_a_profile_whatever_the_names() {
+    fn a_filled_template_is_a_profile_for_any_column_names() {
         let age = Feature {
             unit: Some("years".into()),
             description: Some("How old\nyou are".into()),
@@ -96,10 +96,10 @@ mod tests {
         for line in [
             "# How old you are",
             "# a number from 18 to 90 (years)",
-            "(`--suggested-immutable`)",
+            "(wish `suggested_immutable`)",
             "# one of \"A, north\", B",
         ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
+            assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         let values = ProfileValues::from_toml(&text.replace("age\" = \"\"", "age\" = \"41\"")).unwrap();
         assert!(values.unknown(manifest.schema()).is_empty() && values.missing(manifest.schema()).is_empty());

@@ -1,43 +1,44 @@
-//! A person's wishes as plain data: what a command line, a Python call or a page's form fills in.
+//! The wish list: the user's wishes as plain data, for the command line, Python and the web page.
 
 use ifonly_values::schema::{Schema, Value};
 use ifonly_values::wishes::{Metric, WishError, Wishes};
 use std::collections::BTreeMap;
 
-/// Wishes by column name, and how to ask. Everything is optional; the default would change anything
-/// at squared distance.
+/// Wishes by column name, the number of records and the scheme. All fields are optional. By default
+/// every feature may change, and the metric is l2.
 #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WishList {
-    /// Features that must stay as they are.
+    /// Features that do not change.
     pub immutable: Vec<String>,
-    /// Only these features may change, if any are named.
+    /// If not empty, only these features may change.
     pub features_to_vary: Vec<String>,
-    /// Whether what the institution suggests as immutable stays too.
+    /// Whether the features that the institution marks as hard to change do not change.
     pub suggested_immutable: bool,
-    /// How much a change of a feature counts: 0.01 to 1,000.
+    /// Weights of features, 0.01 to 1,000.
     pub weights: BTreeMap<String, f64>,
-    /// How much growing and shrinking count, where they differ.
+    /// Separate weights for an increase and a decrease.
     pub asymmetric: BTreeMap<String, (f64, f64)>,
-    /// How changes of a feature are priced, where it is not the metric of all.
+    /// Metrics of single features, if they differ from `metric`.
     pub prices: BTreeMap<String, Metric>,
-    /// What ending at a value costs, instead of a price: one entry per word, or points of a number.
+    /// The cost of each target value: one entry per word, or points of a number.
     pub costs: BTreeMap<String, Vec<(Value, f64)>>,
-    /// Where a feature must end, both ends included; either may be left open.
+    /// Permitted range of a feature, inclusive. `None` leaves an end open.
     pub ranges: BTreeMap<String, (Option<Value>, Option<Value>)>,
-    /// At which values a feature must end.
+    /// Permitted values of a feature.
     pub permits: BTreeMap<String, Vec<Value>>,
-    /// Features that may only grow.
+    /// Features that may only increase.
     pub only_up: Vec<String>,
-    /// Features that may only shrink.
+    /// Features that may only decrease.
     pub only_down: Vec<String>,
-    /// How changes are priced.
+    /// The metric.
     pub metric: Metric,
-    /// Prefer rows that change few features; rows that change more than this many do not count.
+    /// If set, the answer contains only rows that change at most this many features, and fewer
+    /// changes are preferred.
     pub max_changes: Option<u64>,
-    /// How many of the nearest to fetch. Servers see it.
+    /// The number of records to fetch. Visible to the servers.
     pub top: usize,
-    /// Which scheme to ask with. Servers see it; the default is the manifest's.
+    /// The scheme; by default that of the manifest. Visible to the servers.
     pub scheme: Option<String>,
 }
 
@@ -71,7 +72,7 @@ impl std::fmt::Debug for WishList {
 }
 
 impl WishList {
-    /// The same as wishes about the features of a schema.
+    /// Resolves the names against a schema.
     pub fn for_schema(&self, schema: &Schema) -> Result<Wishes, WishError> {
         let mut wishes = Wishes::new(schema);
         wishes.set_metric_of_all(self.metric);
@@ -100,8 +101,8 @@ impl WishList {
         for (name, &(up, down)) in &self.asymmetric {
             wishes.asymmetric(name, up, down)?;
         }
-        for (name, &pricing) in &self.prices {
-            wishes.set_metric(name, pricing)?;
+        for (name, &metric) in &self.prices {
+            wishes.set_metric(name, metric)?;
         }
         for (name, costs) in &self.costs {
             wishes.costs(name, costs)?;
@@ -118,26 +119,29 @@ impl WishList {
         Ok(wishes)
     }
 
-    /// The wishes that decide who qualifies, in words.
+    /// The wishes that decide which rows match, in words.
     pub fn in_words(&self) -> Vec<String> {
         let stays = self.immutable.iter().map(|name| format!("{name} stays as it is"));
         let vary = (!self.features_to_vary.is_empty())
-            .then(|| format!("nothing but {} changes", self.features_to_vary.join(", ")));
+            .then(|| format!("only {} may change", self.features_to_vary.join(", ")));
         let suggested_immutable =
-            self.suggested_immutable.then(|| "what the institution suggests stays as it is".to_owned());
+            self.suggested_immutable.then(|| "features marked as hard to change stay as they are".to_owned());
         let up = self.only_up.iter().map(|name| format!("{name} does not fall"));
         let down = self.only_down.iter().map(|name| format!("{name} does not rise"));
         let ranges = self.ranges.iter().map(|(name, range)| match range {
             (Some(low), Some(high)) => format!("{name} is {low} to {high}"),
             (Some(low), None) => format!("{name} is {low} or more"),
             (None, Some(high)) => format!("{name} is {high} or less"),
-            (None, None) => format!("{name} is anything"),
+            (None, None) => format!("{name} has any value"),
         });
         let permits = self.permits.iter().map(|(name, values)| {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
             format!("{name} is one of {}", values.join(", "))
         });
-        let few = self.max_changes.map(|most| format!("at most {most} features change"));
+        let few = self.max_changes.map(|most| match most {
+            1 => "at most 1 feature changes".to_owned(),
+            _ => format!("at most {most} features change"),
+        });
         stays
             .chain(vary)
             .chain(suggested_immutable)
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_data_says_it_all_and_nothing_else() {
+    fn a_wish_list_can_be_serialised_and_refuses_unknown_fields() {
         let text = r#"{"immutable": ["age"], "weights": {"debt": 3}, "ranges": {"income": [null, 50000]},
             "permits": {"housing": ["own", "rent"]}, "metric": "l1", "top": 2}"#;
         let list: WishList = serde_json::from_str(text).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever runs a search, led the same way.
+//! A search of either kind behind one interface: with scans by the servers, or sealed.
 
 use ifonly_algebra::random::OsRandom;
 use ifonly_core::search::{Search, SearchError, SearchResult, StepMessages};
@@ -6,9 +6,9 @@ use ifonly_core::search::{Search, SearchError, SearchResult, StepMessages};
 /// A search in progress.
 #[derive(Debug)]
 pub(crate) enum AnySearch {
-    /// Servers scan; the user decodes and fetches.
+    /// The servers scan their rows; the client decodes the answers and fetches records.
     Scans(Box<Search>),
-    /// Three servers search among themselves.
+    /// Three servers compute the result together.
     Sealed(Box<ifonly_sealed::SealedSearch>),
 }
 

@@ -1,9 +1,9 @@
-//! One search over real servers: every step of it, all servers at once.
+//! Runs all steps of one search. Each step sends its messages to all servers at once.
 //!
-//! There is no way out in between. A server that fails is asked again in the next step as if
-//! nothing had happened, and a search that has nothing to look for any more goes on with dummies;
-//! so the number, order and sizes of requests are those of the manifest, the scheme and k. When
-//! they leave is the [`pace`]'s matter.
+//! A search never stops early. A server that failed receives the messages of the next step too, and
+//! a search without a target continues with dummy queries. The number, order and sizes of requests
+//! therefore depend only on the manifest, the scheme and k. [`pacing`] decides when requests
+//! depart.
 
 use crate::client::Client;
 use crate::error::{ClientError, ServerFailure};
@@ -23,34 +23,36 @@ use ifonly_values::manifest::OfferedScheme;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What went over the wire, bodies only.
+/// Bytes of request and response bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes to all servers.
+    /// Bytes sent to all servers.
     pub up: u64,
-    /// Bytes from all servers.
+    /// Bytes received from all servers.
     pub down: u64,
 }
 
-/// Manifests come from the servers, and answers are held in memory: no search may take more bytes
-/// than this.
-const MOST_TRAFFIC: u128 = 8 << 30;
+/// The most bytes of one search. Servers choose the number of rows in the manifest, and the client
+/// holds answers in memory.
+const MAX_TRAFFIC: u128 = 8 << 30;
 
-/// The end of a search.
+/// The result of a search, its traffic, and the servers that failed.
 #[derive(Debug)]
 pub struct SearchReport {
-    /// What was found.
+    /// The result.
     pub outcome: SearchResult,
-    /// What it took.
+    /// The traffic.
     pub traffic: Traffic,
-    /// Servers that failed on the way and were borne.
+    /// Servers that failed but were tolerated.
     pub server_failures: Vec<ServerFailure>,
 }
 
 impl Client {
-    /// Searches for the `top` nearest rows of a secret in levels; [`Client::ask`] is for people.
-    /// Nothing is sent if the scheme cannot carry the secret. All randomness is the operating
-    /// system's: whoever could choose another source could read the question.
+    /// Searches for the `top` nearest rows of a query in levels; [`Client::ask`] takes values and
+    /// wishes. If the scheme does not support the query, nothing is sent.
+    ///
+    /// All randomness comes from the operating system. There is no parameter for another source,
+    /// because a predictable source would reveal the query.
     pub async fn search(
         &self,
         instance: &Arc<SchemeInstance>,
@@ -60,27 +62,27 @@ impl Client {
         self.find(&OfferedScheme::Scans(instance.clone()), secret, top).await
     }
 
-    /// The same for any scheme on offer.
+    /// The same for any offered scheme.
     pub async fn find(
         &self,
         offered: &OfferedScheme,
         secret: SecretQuery,
         top: usize,
     ) -> Result<SearchReport, ClientError> {
-        let machine = self.machine(offered, secret, top)?;
-        let step = match (offered, self.clock.as_deref()) {
+        let search = self.new_search(offered, secret, top)?;
+        let interval = match (offered, self.clock.as_deref()) {
             (OfferedScheme::Scans(instance), Some(clock)) => {
-                pacing::step(instance, self.manifest.header_context(), top, clock)
+                pacing::interval(instance, self.manifest.header_context(), top, clock)
             }
-            // Nothing is sent after the first message of a sealed search, so there is nothing to
-            // pace.
+            // A sealed search has one step, so there is no later request to pace.
             _ => Duration::ZERO,
         };
-        self.run(machine, step, &mut OsRandom::default()).await
+        self.run(search, interval, &mut OsRandom::default()).await
     }
 
-    /// What runs the search, if there can be such a one.
-    pub(crate) fn machine(
+    /// Checks number of records, servers, traffic and query, and returns a search that has not
+    /// sent anything yet.
+    pub(crate) fn new_search(
         &self,
         offered: &OfferedScheme,
         secret: SecretQuery,
@@ -88,10 +90,10 @@ impl Client {
     ) -> Result<AnySearch, ClientError> {
         let limit = match offered {
             OfferedScheme::Scans(_) => self.manifest.top_limit(),
-            OfferedScheme::Sealed(_) => self.manifest.top_limit().min(sealed::MOST_TOP),
+            OfferedScheme::Sealed(_) => self.manifest.top_limit().min(sealed::MAX_TOP),
         };
         if !(1..=limit).contains(&top) {
-            return Err(ClientError::Top { asked: top, limit });
+            return Err(ClientError::Top { requested: top, limit });
         }
         self.check_servers(offered)?;
         let header_context = self.manifest.header_context();
@@ -112,8 +114,8 @@ impl Client {
 
     fn check_traffic(&self, instance: &SchemeInstance, top: usize) -> Result<(), ClientError> {
         let bytes = instance.traffic(top, self.manifest.record_length()).total();
-        if bytes > MOST_TRAFFIC {
-            return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
+        if bytes > MAX_TRAFFIC {
+            return Err(ClientError::TooLarge { bytes, limit: MAX_TRAFFIC });
         }
         Ok(())
     }
@@ -121,61 +123,62 @@ impl Client {
     async fn run(
         &self,
         mut search: AnySearch,
-        step: Duration,
+        interval: Duration,
         random: &mut OsRandom,
     ) -> Result<SearchReport, ClientError> {
         let (mut traffic, mut server_failures) = (Traffic::default(), vec![]);
         let mut ended: Option<Duration> = None;
-        while let Some(outgoing) = search.next(random) {
+        while let Some(step) = search.next(random) {
             if let (Some(clock), Some(ended)) = (&self.clock, ended) {
-                // A clock that cannot wait is no reason to ask nothing.
-                let _ = clock.wait_until(pacing::departure(ended, clock.now(), step)).await;
+                // If the clock fails, the search continues without pacing.
+                let _ = clock.wait_until(pacing::departure(ended, clock.now(), interval)).await;
             }
             ended = None;
-            for exchanged in self.step(&mut search, outgoing).await {
-                ended = ended.max(exchanged.ended);
-                traffic.up += exchanged.up;
-                traffic.down += exchanged.down;
-                server_failures.extend(exchanged.failure.filter(|failure| !server_failures.contains(failure)));
+            for exchange in self.step(&mut search, step).await {
+                ended = ended.max(exchange.ended);
+                traffic.up += exchange.up;
+                traffic.down += exchange.down;
+                server_failures.extend(exchange.failure.filter(|failure| !server_failures.contains(failure)));
             }
         }
         match search.finish() {
             Ok(outcome) => Ok(SearchReport { outcome, traffic, server_failures }),
-            Err(fault) => Err(ClientError::Search { fault, server_failures }),
+            Err(error) => Err(ClientError::Search { error, server_failures }),
         }
     }
 
-    /// Sends a step's messages to all servers at once and hands the search every piece of their
-    /// responses as it comes.
-    async fn step(&self, search: &mut AnySearch, outgoing: StepMessages) -> Vec<Exchanged> {
-        let StepMessages { route, messages, response_length } = outgoing;
+    /// Sends the messages of a step to all servers at once, and passes their responses to the
+    /// search as the bytes arrive.
+    async fn step(&self, search: &mut AnySearch, step: StepMessages) -> Vec<ExchangeResult> {
+        let StepMessages { route, messages, response_length } = step;
         let search = &Mutex::new(search);
-        let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
-            let Some(Some(server)) = self.assigned.get(place) else { return Exchanged::default() };
-            // Wiped when the last retry has let go of it.
-            let call = ServerRequest { route, message: Bytes::from_owner(message), length: response_length };
-            let up = call.message.len() as u64;
+        let exchanges = messages.into_iter().enumerate().map(|(position, message)| async move {
+            let Some(Some(server)) = self.assigned.get(position) else { return ExchangeResult::default() };
+            // The message is wiped when the last retry drops it.
+            let request = ServerRequest { route, message: Bytes::from_owner(message), length: response_length };
+            let up = request.message.len() as u64;
             let clock = self.clock.as_deref();
-            let mut part = Part { search, server: place + 1, received: 0, clock, last: None };
-            let result = server.send(call, &mut part).await;
-            // Transports promise the length; one that does not keep it is worth as much as silence.
-            let have = part.received as u64;
+            let mut sink = SearchSink { search, server: position + 1, received: 0, clock, last: None };
+            let result = server.send(request, &mut sink).await;
+            // A transport must deliver exactly this length. Another length counts as no response.
+            let have = sink.received as u64;
             match result {
                 Ok(()) if have == response_length as u64 => {
-                    Exchanged { up, down: have, failure: None, ended: part.last }
+                    ExchangeResult { up, down: have, failure: None, ended: sink.last }
                 }
                 result => {
                     let error = result.err().unwrap_or(TransportError::Length { have, need: response_length });
-                    part.restart();
+                    sink.restart();
                     let ended = clock.map(|clock| clock.now());
-                    Exchanged { up, down: 0, failure: Some(ServerFailure { server: server.name(), error }), ended }
+                    let failure = Some(ServerFailure { server: server.name(), error });
+                    ExchangeResult { up, down: 0, failure, ended }
                 }
             }
         });
         join_all(exchanges).await
     }
 
-    /// Whether enough servers were met; what a search needs beyond them shows when they answer.
+    /// Checks that enough servers are connected. Whether enough of them answer shows later.
     fn check_servers(&self, offered: &OfferedScheme) -> Result<(), ClientError> {
         let need = offered.servers();
         let missing: Vec<usize> = (1..=need).filter(|n| self.assigned.get(n - 1).is_none_or(Option::is_none)).collect();
@@ -187,29 +190,29 @@ impl Client {
     }
 }
 
-/// One message and what came of it.
+/// The result of one message to one server.
 #[derive(Default)]
-struct Exchanged {
+struct ExchangeResult {
     up: u64,
     down: u64,
     failure: Option<ServerFailure>,
-    /// When its last bytes came, or it was given up.
+    /// When the last bytes arrived, or when the exchange failed.
     ended: Option<Duration>,
 }
 
-/// One server's part of a step's responses.
-struct Part<'s> {
+/// Passes the response of one server to the search.
+struct SearchSink<'s> {
     search: &'s Mutex<&'s mut AnySearch>,
     server: usize,
     received: usize,
     clock: Option<&'s dyn Clock>,
-    /// When the last bytes came.
+    /// When the last bytes arrived.
     last: Option<Duration>,
 }
 
-impl ResponseSink for Part<'_> {
+impl ResponseSink for SearchSink<'_> {
     fn part(&mut self, bytes: &[u8]) {
-        // Before they are read: that takes time.
+        // Read the clock before decoding, which takes time.
         self.last = self.clock.map(|clock| clock.now());
         self.received += bytes.len();
         let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);

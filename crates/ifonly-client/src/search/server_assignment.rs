@@ -1,11 +1,13 @@
-//! Who is which server: each gets its own share of a question, so it matters.
+//! Assigns an index to each server. The index decides which secret share the server receives.
 //!
-//! A server says its number in a header that anybody can write. Where the manifest lists an
-//! operator's address, the address decides instead: TLS has shown who is there. Among the rest a
-//! number that one server alone claims is taken. Two that claim the same one end the meeting,
-//! unless the deployment bears lying servers: then the one whose place in the person's list it is
-//! gets the seat, or the first, and the other is not asked. It may be the same server under another
-//! name, and nobody may get two shares.
+//! 1. If the manifest lists an operator's address, the server at that address has the operator's
+//!    index. TLS authenticates the address.
+//! 2. Every other server has the index that it claims in its manifest response. The claim is not
+//!    authenticated.
+//! 3. If two servers claim the same index, connecting fails. If the deployment tolerates lying
+//!    servers, it does not fail: the server at that position of the user's list gets the index, or
+//!    else the first of the two. The other server receives no queries, because it may be the same
+//!    server under another name, and no server may receive two shares.
 
 use crate::error::{ClientError, ServerFailure};
 use crate::transport::{ManifestResponse, Transport, TransportError};
@@ -14,8 +16,8 @@ use std::sync::Arc;
 
 type AssignedServers = Vec<Option<Arc<dyn Transport>>>;
 
-/// Server n at place n − 1, and who got no seat or another than it claimed. The servers come in the
-/// person's order.
+/// Returns the assigned servers, the one with index n at position n − 1, and the servers that
+/// have no index or another than they claimed. `servers` are in the order of the user's list.
 pub(crate) fn assign_servers(
     servers: Vec<(Arc<dyn Transport>, ManifestResponse)>,
     manifest: &Manifest,
@@ -26,62 +28,69 @@ pub(crate) fn assign_servers(
     let mut failure = |server: &Arc<dyn Transport>, reason: String| {
         server_failures.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
     };
-    // (place in the person's order, claimed place, server)
-    let mut rest: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
+    // (position in the user's list, claimed position, server)
+    let mut unassigned: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
     for (order, (server, ManifestResponse { index, .. })) in servers.into_iter().enumerate() {
-        let claimed = usize::from(index).checked_sub(1).filter(|&place| place < operators.len());
+        let claimed = usize::from(index).checked_sub(1).filter(|&position| position < operators.len());
         if claimed.is_none() {
-            failure(&server, format!("it says it is server {index}, which there is not"));
+            failure(
+                &server,
+                format!("it claims index {index}, but the deployment has servers 1 to {}", operators.len()),
+            );
         }
-        let listed = |place: usize| operators[place].url.as_deref();
+        let listed = |position: usize| operators[position].url.as_deref();
         let address = server.address();
         let by_address = address.as_ref().and_then(|address| {
-            (0..operators.len()).find(|&place| listed(place).is_some_and(|url| same_address(url, address)))
+            (0..operators.len()).find(|&position| listed(position).is_some_and(|url| same_address(url, address)))
         });
         match (by_address, claimed, address) {
-            (Some(place), _, _) if assigned[place].is_none() => {
-                if claimed != Some(place) {
+            (Some(position), _, _) if assigned[position].is_none() => {
+                if claimed != Some(position) {
                     failure(
                         &server,
-                        format!("it says it is server {index}, but has the address of server {}", place + 1),
+                        format!(
+                            "it claims index {index}, but the manifest lists its address for server {}",
+                            position + 1
+                        ),
                     );
                 }
-                assigned[place] = Some(server);
+                assigned[position] = Some(server);
             }
-            (None, Some(place), Some(address)) if listed(place).is_some() => {
-                let listed = listed(place).unwrap_or_default().to_owned();
+            (None, Some(position), Some(address)) if listed(position).is_some() => {
+                let listed = listed(position).unwrap_or_default().to_owned();
                 return Err(ClientError::OtherAddress { index, address, listed });
             }
-            _ => rest.push((order, claimed, server)),
+            _ => unassigned.push((order, claimed, server)),
         }
     }
-    for (place, assigned_server) in assigned.iter_mut().enumerate() {
+    for (position, assigned_server) in assigned.iter_mut().enumerate() {
         let (mut claimers, others): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|(_, claimed, _)| *claimed == Some(place));
-        rest = others;
-        if let Some(own) = claimers.iter().position(|(order, _, _)| *order == place) {
+            unassigned.into_iter().partition(|(_, claimed, _)| *claimed == Some(position));
+        unassigned = others;
+        if let Some(own) = claimers.iter().position(|(order, _, _)| *order == position) {
             claimers.swap(0, own);
         }
         for (_, _, server) in claimers {
             match assigned_server {
                 None => *assigned_server = Some(server),
-                Some(first) if manifest.fields().terms.lying == 0 => {
-                    let (index, first, second) = (place as u8 + 1, first.name(), server.name());
+                Some(first) if manifest.fields().params.lying == 0 => {
+                    let (index, first, second) = (position as u8 + 1, first.name(), server.name());
                     return Err(ClientError::SameIndex { index, first, second });
                 }
-                Some(_) => {
-                    failure(&server, format!("it says it is server {}, as another does, and is not asked", place + 1))
-                }
+                Some(_) => failure(
+                    &server,
+                    format!("it claims index {}, as another server does; it receives no queries", position + 1),
+                ),
             }
         }
     }
     Ok((assigned, server_failures))
 }
 
-/// Whether two addresses are one: letters of scheme and host do not matter, nor the usual port or a
-/// last slash.
+/// Whether two addresses are equal. The case of scheme and host, a default port and a trailing
+/// slash make no difference.
 fn same_address(one: &str, other: &str) -> bool {
-    let plain = |address: &str| {
+    let normalized = |address: &str| {
         let address = address.trim_end_matches('/');
         let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -89,7 +98,7 @@ fn same_address(one: &str, other: &str) -> bool {
         let port = if scheme == "https" { ":443" } else { ":80" };
         format!("{scheme}://{}/{path}", host.strip_suffix(port).unwrap_or(&host))
     };
-    plain(one) == plain(other)
+    normalized(one) == normalized(other)
 }
 
 #[cfg(test)]
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_may_be_written_in_several_ways() {
+    fn case_default_port_and_trailing_slash_make_no_difference() {
         for (one, other) in [
             ("https://a.example", "https://A.example:443/"),
             ("https://a.example/x", "HTTPS://a.example/x/"),

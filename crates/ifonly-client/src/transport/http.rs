@@ -1,8 +1,8 @@
-//! A server over HTTP: TLS 1.3 with the hybrid post-quantum exchange first, HTTP/2 where the server
-//! speaks it.
+//! The transport over HTTPS: TLS 1.3, the hybrid post-quantum key exchange preferred, and HTTP/2 if
+//! the server supports it.
 //!
-//! Plain `http://` is for loopback, or for whoever insists: somebody who reads the links to several
-//! servers can put the shares together.
+//! Plain `http://` is allowed on loopback only, unless the caller allows it everywhere. An
+//! eavesdropper on the links to more than T servers can combine the shares.
 
 use crate::error::ClientError;
 use crate::search::pacing::Clock;
@@ -30,7 +30,7 @@ use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whom to trust, and whether plain HTTP may leave the machine.
+/// The trusted certificate authorities, and whether plain HTTP is allowed beyond loopback.
 #[derive(Clone, Debug)]
 pub struct TlsTrust {
     config: ClientConfig,
@@ -46,7 +46,7 @@ impl TlsTrust {
         TlsTrust::with(roots)
     }
 
-    /// Only the authorities of a PEM file's text.
+    /// Only the certificate authorities in a PEM text.
     pub fn pem(text: &[u8]) -> Result<TlsTrust, ClientError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(text) {
@@ -54,12 +54,12 @@ impl TlsTrust {
             roots.add(certificate).map_err(|error| ClientError::Certificates(error.to_string()))?;
         }
         if roots.is_empty() {
-            return Err(ClientError::Certificates("the file has no certificate in it".into()));
+            return Err(ClientError::Certificates("the PEM file contains no certificate".into()));
         }
         TlsTrust::with(roots)
     }
 
-    /// Whether plain HTTP may leave the machine.
+    /// Sets whether plain HTTP is allowed beyond loopback.
     pub fn plain_http(self, plain_http: bool) -> TlsTrust {
         TlsTrust { plain_http, ..self }
     }
@@ -70,8 +70,8 @@ impl TlsTrust {
             .map_err(|error| ClientError::Certificates(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // A resumed session would show a server that two searches are one person's, whatever their
-        // addresses.
+        // A resumed session would show the server that two searches come from one user, even from
+        // different addresses.
         config.resumption = Resumption::disabled();
         Ok(TlsTrust { config, plain_http: false })
     }
@@ -86,24 +86,24 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// The server at `url` (`https://host[:port][/prefix]`), with a bearer token if it wants one.
+    /// The server at `url` (`https://host[:port][/prefix]`), with its bearer token if it needs one.
     pub fn new(url: &str, trust: &TlsTrust, token: Option<&str>) -> Result<HttpServer, ClientError> {
         let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
-        let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be read") };
+        let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be parsed; write https://host:port") };
         let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if trust.plain_http || response::is_loopback(host) => {}
             Some("http") => {
-                return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must");
+                return refuse("plain HTTP is allowed on this machine only; use https://, or set `plain_http`");
             }
             _ => return refuse("it must begin with https://"),
         }
         if uri.query().is_some() {
-            return refuse("it has a query; give the address only");
+            return refuse("it has a query; write https://host:port");
         }
         let token = match token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))) {
-            Some(Err(_)) => return refuse("the token for it has characters that cannot be sent"),
+            Some(Err(_)) => return refuse("its token has characters that are not allowed in an HTTP header"),
             Some(Ok(mut value)) => {
                 value.set_sensitive(true);
                 Some(value)
@@ -112,8 +112,8 @@ impl HttpServer {
         };
         let mut sockets = HttpConnector::new();
         sockets.enforce_http(false);
-        // The end of a message must not wait for the server's acknowledgement of its beginning,
-        // which may take 40 ms.
+        // Without this, the end of a message waits for the acknowledgement of its beginning, which
+        // may take 40 ms.
         sockets.set_nodelay(true);
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(trust.config.clone())
@@ -144,7 +144,7 @@ impl HttpServer {
 
     async fn body(response: Response<Incoming>, limit: usize) -> Result<Bytes, TransportError> {
         match Limited::new(response.into_body(), limit).collect().await {
-            Ok(whole) => Ok(whole.to_bytes()),
+            Ok(body) => Ok(body.to_bytes()),
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(TransportError::Length { have: limit as u64 + 1, need: limit })
             }
@@ -153,7 +153,7 @@ impl HttpServer {
     }
 }
 
-/// The servers at these addresses, each asked as patiently as `policy` says.
+/// Transports to the servers at these addresses, with retries by `policy`.
 pub fn servers(
     urls: &[String],
     trust: &TlsTrust,
@@ -180,44 +180,44 @@ impl Exchange for HttpServer {
         Some(Arc::new(TokioClock::start()))
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
             let response = self.request(Method::GET, http_api::MANIFEST_PATH, Bytes::new()).await?;
-            let claimed = response.headers().get(http_api::SERVER_HEADER).and_then(|value| value.to_str().ok());
+            let claimed = response.headers().get(http_api::SERVER_INDEX_HEADER).and_then(|value| value.to_str().ok());
             let index = response::index(claimed)?;
-            let named = response.headers().get(http_api::EARLIER_HEADER).cloned();
+            let digests = response.headers().get(http_api::PREVIOUS_MANIFESTS_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
-            let mut earlier = vec![];
-            for path in response::previous_manifest_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
+            let mut previous = vec![];
+            for path in response::previous_manifest_paths(digests.as_ref().map_or(b"", |digests| digests.as_bytes())) {
                 let response = self.request(Method::GET, &path, Bytes::new()).await?;
-                earlier.push(HttpServer::body(response, MAX_JSON).await?);
+                previous.push(HttpServer::body(response, MAX_JSON).await?);
             }
-            Ok(ManifestResponse { index, manifest, earlier })
+            Ok(ManifestResponse { index, manifest, previous })
         })
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let ServerRequest { route, message, length } = call;
-            let mut checked = ChecksumVerifier::new(length, response);
+            let ServerRequest { route, message, length } = request;
+            let mut verifier = ChecksumVerifier::new(length, response);
             let response = self.request(Method::POST, route.path(), message).await?;
             response::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;
             let mut body = response.into_body();
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(|error| TransportError::CutOff(chain(&error)))?;
                 if let Some(bytes) = frame.data_ref() {
-                    checked.part(bytes)?;
+                    verifier.part(bytes)?;
                 }
             }
-            checked.finish()
+            verifier.finish()
         })
     }
 }
 
-/// What anything but an answer says.
+/// The error for a response with another status than 200.
 async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportError {
     let retry_after = header(&response, RETRY_AFTER);
-    let body = HttpServer::body(response, response::LONGEST_PROBLEM).await.unwrap_or_default();
+    let body = HttpServer::body(response, response::MAX_PROBLEM_LENGTH).await.unwrap_or_default();
     response::refusal(status.as_u16(), retry_after.as_deref(), &body)
 }
 
@@ -225,12 +225,12 @@ fn header(response: &Response<Incoming>, name: HeaderName) -> Option<String> {
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// Why there is no connection, by name where something can be done about it.
+/// Why the request failed. Causes that the user can remove have their own variants.
 fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> TransportError {
     for cause in causes(error) {
         if let Some(mut io) = cause.downcast_ref::<std::io::Error>() {
-            // TLS speaks through `io` errors, which do not give what they wrap as their source, and
-            // some wrap each other.
+            // TLS errors are wrapped in `io` errors, sometimes several times, and `source` does not
+            // return them.
             while let Some(inner) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
                 io = inner;
             }
@@ -250,7 +250,7 @@ fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> Trans
     TransportError::Unreachable(chain(error))
 }
 
-/// An error and its causes.
+/// The text of an error and of its causes.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     causes(error).map(|error| response::plain(&error.to_string())).collect::<Vec<_>>().join(": ")
 }
@@ -265,7 +265,7 @@ fn causes<'a>(
 mod tests {
     use super::*;
 
-    /// Whether the server saw a resumed session in the second of two handshakes with the same
+    /// Whether the server sees a resumed session in the second of two handshakes with one client
     /// configuration.
     fn resumes(client: ClientConfig, server: Arc<rustls::ServerConfig>) -> bool {
         let client = Arc::new(client);
@@ -273,7 +273,7 @@ mod tests {
             let name = "localhost".try_into().unwrap();
             let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
             let mut server = rustls::ServerConnection::new(server.clone()).unwrap();
-            // Tickets come after the handshake, so there is one exchange more.
+            // The server sends tickets after the handshake, so one more exchange is needed.
             for _ in 0..4 {
                 let mut bytes = vec![];
                 client.write_tls(&mut bytes).unwrap();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn no_session_is_resumed_though_the_server_offers_it() {
+    fn no_session_is_resumed_even_if_the_server_offers_it() {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let private = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -305,14 +305,14 @@ mod tests {
         let server = Arc::new(server);
         let trust = TlsTrust::pem(cert.pem().as_bytes()).unwrap();
         assert!(!resumes(trust.config.clone(), server.clone()));
-        // The server would: somebody who allows it is recognised.
-        let mut careless = trust.config;
-        careless.resumption = Resumption::default();
-        assert!(resumes(careless, server));
+        // The server does resume sessions of a client that allows it.
+        let mut resuming = trust.config;
+        resuming.resumption = Resumption::default();
+        assert!(resumes(resuming, server));
     }
 
     #[test]
-    fn plain_http_stays_on_the_machine_unless_allowed() {
+    fn plain_http_is_allowed_on_loopback_only_unless_the_caller_allows_it() {
         let roots = RootCertStore::empty();
         let trust = TlsTrust::with(roots).unwrap();
         for url in ["https://example.org", "https://example.org:8443/a/", "http://127.0.0.1:1", "http://[::1]:1"] {

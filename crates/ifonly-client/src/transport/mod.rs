@@ -1,5 +1,7 @@
-//! One server as the client sees it: something that takes a message and gives as many bytes as the
-//! protocol says.
+//! The transport to one server: it sends a message and delivers a response of known length.
+//!
+//! Implementations are [`http`] (sockets), `ifonly-wasm` (`fetch`) and transports inside a process.
+//! [`retry`] wraps any of them. A transport does not look into messages.
 
 use crate::search::pacing::Clock;
 use bytes::Bytes;
@@ -8,17 +10,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a transport will give.
+/// A pending result of a transport.
 #[cfg(not(target_family = "wasm"))]
 pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
-/// What a transport will give. In a browser it stays on its thread.
+/// A pending result of a transport. In a browser it stays on one thread.
 #[cfg(target_family = "wasm")]
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + 'a>>;
+pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + 'a>>;
 
-/// The way to one server. Timers and retries, where there are any, are the transport's.
+/// The transport to one server. Timeouts and retries are part of the transport, if it has any.
 #[cfg(not(target_family = "wasm"))]
 pub trait Transport: Exchange + Send + Sync {}
-/// The way to one server. Timers and retries, where there are any, are the transport's.
+/// The transport to one server. Timeouts and retries are part of the transport, if it has any.
 #[cfg(target_family = "wasm")]
 pub trait Transport: Exchange {}
 #[cfg(not(target_family = "wasm"))]
@@ -26,53 +28,52 @@ impl<T: Exchange + Send + Sync> Transport for T {}
 #[cfg(target_family = "wasm")]
 impl<T: Exchange> Transport for T {}
 
-/// What a [`Transport`] does.
+/// The operations of a [`Transport`].
 pub trait Exchange {
-    /// What people call it: its address.
+    /// Name of the server for messages to the user, usually its address.
     fn name(&self) -> String;
 
-    /// Asks who it is and what it offers.
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse>;
+    /// Fetches the index and the manifests of the server.
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse>;
 
-    /// The address at which it proved who it is, where there is such a thing; it is compared with
-    /// the manifest's.
+    /// The authenticated address of the server, if there is one. The client compares it with the
+    /// addresses in the manifest.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// The clock by which requests to it are paced (see [`pace`](crate::search::pacing)). Whoever
-    /// can see when requests leave must have one; within a process there is nobody to see it.
+    /// The clock for [pacing](crate::search::pacing) requests. Every transport over which a server
+    /// can observe departure times must have one; a transport inside a process needs none.
     fn clock(&self) -> Option<Arc<dyn Clock>> {
         None
     }
 
-    /// Sends a message. The response's bytes go to `response` as they come, exactly `call.length`
-    /// in the end; anything else is an error, found before memory is used for it. After an error,
-    /// what was received is worth nothing.
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()>;
+    /// Sends a message and passes the response to `response` as its bytes arrive. Another length
+    /// than `request.length` is an error, which is detected before memory is used for the excess.
+    /// After an error, the bytes that were passed on are invalid.
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()>;
 }
 
-/// A message to one server. It holds shares, so it cannot be printed.
+/// A message to one server. It contains secret shares, so it does not implement `Debug`.
 #[derive(Clone)]
 pub struct ServerRequest {
-    /// Where it goes.
+    /// The path.
     pub route: Route,
     /// The message.
     pub message: Bytes,
-    /// How many bytes the response has.
+    /// Length of the response in bytes, without its checksum.
     pub length: usize,
 }
 
-/// Takes a response piece by piece.
+/// Receives a response in parts.
 pub trait ResponseSink: Send {
     /// The next bytes.
     fn part(&mut self, bytes: &[u8]);
 
-    /// What came so far is worth nothing; the response comes again from its beginning.
+    /// Discards all bytes so far. The response starts again from its beginning.
     fn restart(&mut self);
 }
 
-/// Keeps the bytes.
 impl ResponseSink for Vec<u8> {
     fn part(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
@@ -83,96 +84,97 @@ impl ResponseSink for Vec<u8> {
     }
 }
 
-/// What a server says about itself.
+/// A server's response to a request for its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestResponse {
-    /// Which server it is, counted from 1.
+    /// The index that the server claims, from 1.
     pub index: u8,
-    /// The manifest, as it came.
+    /// The current manifest, as received.
     pub manifest: Bytes,
-    /// Manifests before it that are still answered, the newest first: a server that has just been
-    /// reloaded has one.
-    pub earlier: Vec<Bytes>,
+    /// Previous manifests for which the server still answers, newest first. A server has some
+    /// during the grace period after a reload.
+    pub previous: Vec<Bytes>,
 }
 
 impl ManifestResponse {
-    /// All that it offers, the newest first.
-    pub(crate) fn offers(&self) -> impl Iterator<Item = &Bytes> {
-        std::iter::once(&self.manifest).chain(&self.earlier)
+    /// All manifests for which the server answers, newest first.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.manifest).chain(&self.previous)
     }
 }
 
-/// Why a server gave nothing.
+/// Why a server gave no valid response. The texts are predicates: the name of the server precedes
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// No connection, or one that broke.
+    /// The connection could not be opened, or it failed.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// Nothing listens there.
-    #[error("cannot be reached: nothing listens at this address (connection refused)")]
+    /// No process listens at the address.
+    #[error("cannot be reached: connection refused")]
     ConnectionRefused,
-    /// Its certificate is signed by nobody whom this machine trusts.
+    /// No trusted certificate authority has signed the server's certificate.
     #[error("has a certificate from an authority that is not trusted here")]
     UnknownAuthority,
-    /// Asked with TLS, it answers without.
+    /// The client used TLS, and the server answered without it.
     #[error("does not speak TLS at this address")]
     NoTls,
-    /// Asked without TLS, it answers something else.
+    /// The client used plain HTTP, and the server did not answer with HTTP.
     #[error("does not speak plain HTTP at this address")]
     NotPlain,
-    /// The answer broke off.
-    #[error("the answer broke off: {0}")]
+    /// The connection ended within a response.
+    #[error("closed the connection before the response was complete: {0}")]
     CutOff(String),
-    /// No answer in time.
-    #[error("no answer within {} seconds", .0.as_secs_f32())]
-    UploadTimeout(Duration),
-    /// It cannot answer for now.
+    /// The server did not answer before the deadline.
+    #[error("did not answer within {}", seconds(.0))]
+    TimedOut(Duration),
+    /// The server is temporarily unable to answer.
     #[error(
-        "cannot answer at the moment ({status}{}){}",
+        "cannot answer at the moment (HTTP {status}{}){}",
         named(.problem), .detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"))
     )]
     Busy {
         /// HTTP status.
         status: u16,
-        /// The problem document's type, if it has one of ours.
+        /// Type of the problem document, if it is a known one.
         problem: Option<ProblemType>,
-        /// What it says, shortened, if it says anything.
+        /// Detail of the problem document, shortened.
         detail: Option<String>,
-        /// How long it asks to wait.
+        /// The time after which the client may retry.
         retry_after: Duration,
     },
-    /// It does not take the request.
-    #[error("refused ({status}{}): {detail}", named(.problem))]
+    /// The server refused the request.
+    #[error("refused the request (HTTP {status}{}): {detail}", named(.problem))]
     Refused {
         /// HTTP status.
         status: u16,
-        /// The problem document's type, if it has one of ours.
+        /// Type of the problem document, if it is a known one.
         problem: Option<ProblemType>,
-        /// What it says, shortened.
+        /// Detail of the problem document, shortened.
         detail: String,
     },
-    /// Another number of bytes than the protocol says.
-    #[error("answered with {have} bytes instead of {need}")]
+    /// The response has a wrong length.
+    #[error("sent a response of {have} bytes instead of {need}")]
     Length {
-        /// Bytes, or what it claims.
+        /// Bytes received, or the announced length.
         have: u64,
-        /// Bytes expected.
+        /// Expected bytes.
         need: usize,
     },
-    /// The bytes changed on the way.
-    #[error("the answer was damaged on the way: its checksum does not fit")]
+    /// The checksum of the response is wrong.
+    #[error("sent a response with a wrong checksum; the data was damaged in transit")]
     Damaged,
     /// Not an ifonly server.
     #[error("is not an ifonly server: {0}")]
     NotAServer(&'static str),
-    /// A manifest that cannot be right.
-    #[error("offers something that cannot be right: {0}")]
+    /// The manifest or the claimed index is invalid.
+    #[error("sent an invalid manifest response: {0}")]
     Manifest(String),
 }
 
 impl TransportError {
-    /// Whether the same bytes may be sent again: nothing here depends on what they hide.
+    /// Whether the client may retry. The answer does not depend on the content of the message.
     pub fn is_transient(&self) -> bool {
         use TransportError::{Busy, ConnectionRefused, CutOff, Damaged, Unreachable};
         matches!(self, Unreachable(_) | ConnectionRefused | CutOff(_) | Damaged | Busy { .. })
@@ -183,9 +185,13 @@ fn named(problem: &Option<ProblemType>) -> String {
     problem.map_or(String::new(), |problem| format!(", {}", problem.name()))
 }
 
-/// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It
-/// is no defence against a lying server, but damage between server and client must not pass for
-/// "nobody qualifies".
+fn seconds(time: &Duration) -> String {
+    if *time == Duration::from_secs(1) { "1 second".into() } else { format!("{} seconds", time.as_secs_f32()) }
+}
+
+/// Verifies the checksum of a response while it arrives. The checksum follows the response and is
+/// the beginning of its BLAKE3 hash. It does not protect against a lying server, but without it
+/// damage in transit could look like the result "no row matches".
 pub struct ChecksumVerifier<'a> {
     response: &'a mut dyn ResponseSink,
     length: usize,
@@ -195,12 +201,12 @@ pub struct ChecksumVerifier<'a> {
 }
 
 impl<'a> ChecksumVerifier<'a> {
-    /// For a response of `length` bytes, which goes to `response`.
+    /// Verifies a response of `length` bytes and passes it to `response`.
     pub fn new(length: usize, response: &'a mut dyn ResponseSink) -> ChecksumVerifier<'a> {
         ChecksumVerifier { response, length, received: 0, hasher: blake3::Hasher::new(), checksum: vec![] }
     }
 
-    /// The next bytes of the body.
+    /// Takes the next bytes of the body.
     pub fn part(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
         let (part, rest) = bytes.split_at(bytes.len().min(self.length - self.received));
         self.received += part.len();
@@ -213,7 +219,7 @@ impl<'a> ChecksumVerifier<'a> {
         Ok(())
     }
 
-    /// Whether all of it came, undamaged.
+    /// Checks that the response is complete and its checksum is right.
     pub fn finish(self) -> Result<(), TransportError> {
         if self.checksum.len() != CHECKSUM_LENGTH {
             return Err(self.wrong_length(0));
@@ -232,7 +238,7 @@ impl<'a> ChecksumVerifier<'a> {
 
 impl std::fmt::Debug for ChecksumVerifier<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Checked({} of {} bytes)", self.received, self.length)
+        write!(f, "ChecksumVerifier({} of {} bytes)", self.received, self.length)
     }
 }
 
@@ -242,14 +248,14 @@ mod tests {
 
     fn read(body: &[u8], length: usize, step: usize) -> Result<Vec<u8>, TransportError> {
         let mut response = vec![];
-        let mut checked = ChecksumVerifier::new(length, &mut response);
-        body.chunks(step).try_for_each(|part| checked.part(part))?;
-        checked.finish()?;
+        let mut verifier = ChecksumVerifier::new(length, &mut response);
+        body.chunks(step).try_for_each(|part| verifier.part(part))?;
+        verifier.finish()?;
         Ok(response)
     }
 
     #[test]
-    fn a_body_is_its_response_and_the_hash_of_it() {
+    fn a_body_is_the_response_followed_by_its_checksum() {
         let response: Vec<u8> = (0..100).collect();
         let mut body = response.clone();
         body.extend(&blake3::hash(&response).as_bytes()[..CHECKSUM_LENGTH]);
@@ -259,10 +265,10 @@ mod tests {
             assert_eq!(read(&body[..115], 100, step), length(115));
             let long = [&body[..], &[0; 3]].concat();
             assert!(matches!(read(&long, 100, step), Err(TransportError::Length { have: 117.., need: 116 })));
-            for place in [0, 50, 99, 100, 115] {
-                let mut bent = body.clone();
-                bent[place] ^= 4;
-                assert_eq!(read(&bent, 100, step), Err(TransportError::Damaged));
+            for position in [0, 50, 99, 100, 115] {
+                let mut damaged = body.clone();
+                damaged[position] ^= 4;
+                assert_eq!(read(&damaged, 100, step), Err(TransportError::Damaged));
             }
         }
     }

@@ -1,15 +1,17 @@
-//! What HTTP responses say, whoever fetched them: a socket of this machine or a browser.
+//! Interprets HTTP responses. The code is the same for sockets and browsers.
 
 use crate::transport::TransportError;
 use ifonly_core::http_api::{CHECKSUM_LENGTH, MANIFEST_PATH, ProblemType};
 use std::time::Duration;
 
-/// Problem documents longer than this are not read.
-pub const LONGEST_PROBLEM: usize = 16 << 10;
+/// The longest problem document that the client reads, in bytes.
+pub const MAX_PROBLEM_LENGTH: usize = 16 << 10;
 
-/// What anything but an answer says, for good or for now. It comes from outside, so it is shortened
-/// and has no control characters when it is shown; whether it is asked again goes by the status
-/// alone.
+/// The error for a response with another status than 200.
+///
+/// The status alone decides whether the error is [`Busy`](TransportError::Busy), which the client
+/// retries, or [`Refused`](TransportError::Refused). The detail comes from outside, so it is
+/// shortened and freed of control characters.
 pub fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> TransportError {
     #[derive(serde::Deserialize)]
     struct Document {
@@ -24,52 +26,54 @@ pub fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> Transport
         let retry_after = Duration::from_secs(seconds.unwrap_or(1));
         return TransportError::Busy { status, problem, detail, retry_after };
     }
-    let mut detail = detail.unwrap_or_else(|| "it does not say why".into());
+    let mut detail = detail.unwrap_or_else(|| "the server gave no reason".into());
     if let Some(seconds) = seconds {
-        detail += &format!("; it says to come again in {}", span(seconds));
+        detail += &format!("; the server says to retry in {}", span(seconds));
     }
     TransportError::Refused { status, problem, detail }
 }
 
-/// Whether a claimed length is that of a response of `length` bytes.
-pub fn check_length(claimed: Option<&str>, length: usize) -> Result<(), TransportError> {
+/// Checks the announced length of the body (`Content-Length`) for a response of `length` bytes.
+pub fn check_length(announced: Option<&str>, length: usize) -> Result<(), TransportError> {
     let need = length + CHECKSUM_LENGTH;
-    match claimed.and_then(|claimed| claimed.parse().ok()).filter(|&claimed: &u64| claimed != need as u64) {
+    match announced.and_then(|text| text.parse().ok()).filter(|&announced: &u64| announced != need as u64) {
         Some(have) => Err(TransportError::Length { have, need }),
         None => Ok(()),
     }
 }
 
-/// Which server it is, by its header.
+/// The index that a server claims in its header.
 pub fn index(claimed: Option<&str>) -> Result<u8, TransportError> {
     let index = claimed.and_then(|claimed| claimed.parse().ok());
-    index.ok_or(TransportError::NotAServer("it does not say which server it is"))
+    index.ok_or(TransportError::NotAServer("its response has no valid ifonly-server-index header"))
 }
 
-/// Where the manifests are whose digests a header names; a few at most.
-pub fn previous_manifest_paths(named: &[u8]) -> Vec<String> {
-    const MOST: usize = 4;
-    let digests = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter_map(|digest| {
+/// Paths of the previous manifests whose digests the header lists. Invalid digests are ignored, and
+/// only the first few are used.
+pub fn previous_manifest_paths(header: &[u8]) -> Vec<String> {
+    const LIMIT: usize = 4;
+    let digests = header.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter_map(|digest| {
         let digest = std::str::from_utf8(digest).ok()?;
         (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
     });
-    digests.take(MOST).map(|digest| format!("{MANIFEST_PATH}/{digest}")).collect()
+    digests.take(LIMIT).map(|digest| format!("{MANIFEST_PATH}/{digest}")).collect()
 }
 
-/// A text from outside, short and without control characters.
+/// Shortens a text from outside and removes control characters.
 pub fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-/// Whether an address is this machine's own, so that nobody reads what goes there.
+/// Whether a host is this machine, so that no other machine can read the traffic.
 pub fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// A time to wait, as people say it.
+/// A time in words, rounded up.
 fn span(seconds: u64) -> String {
     match seconds {
+        1 => "1 second".into(),
         0..120 => format!("{seconds} seconds"),
         120..7200 => format!("{} minutes", seconds.div_ceil(60)),
         7200..172_800 => format!("{} hours", seconds.div_ceil(3600)),
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn earlier_manifests_are_asked_for_by_digest_and_only_a_few() {
+    fn at_most_four_previous_manifests_are_fetched_by_digest() {
         let digest = "0123456789abcdef".repeat(4);
         let path = format!("/v1/manifest/{digest}");
         assert_eq!(
@@ -94,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn times_to_wait_are_rounded_up() {
-        assert_eq!([1, 119, 121, 7199].map(span), ["1 seconds", "119 seconds", "3 minutes", "120 minutes"]);
+    fn retry_times_are_rounded_up() {
+        assert_eq!([1, 119, 121, 7199].map(span), ["1 second", "119 seconds", "3 minutes", "120 minutes"]);
         assert_eq!([7200, 90_000, 200_000].map(span), ["2 hours", "25 hours", "3 days"]);
     }
 
     #[test]
-    fn loopback_is_this_machine_and_nothing_that_looks_like_it() {
+    fn only_loopback_addresses_are_this_machine() {
         for host in ["localhost", "127.0.0.1", "127.8.8.8", "[::1]", "::1"] {
             assert!(is_loopback(host), "{host}");
         }
@@ -110,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_length_is_the_right_one_or_none() {
+    fn an_announced_length_must_be_right() {
         assert_eq!(check_length(None, 4), Ok(()));
         assert_eq!(check_length(Some("20"), 4), Ok(()));
         assert_eq!(check_length(Some("21"), 4), Err(TransportError::Length { have: 21, need: 20 }));
     }
 
     #[test]
-    fn a_server_says_which_one_it_is() {
+    fn a_server_must_claim_a_valid_index() {
         assert_eq!(index(Some("3")), Ok(3));
         for claimed in [None, Some(""), Some("x"), Some("256")] {
             assert!(matches!(index(claimed), Err(TransportError::NotAServer(_))));
@@ -125,28 +129,29 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_is_shortened_and_harmless() {
-        let body = format!(r#"{{"type":"urn:ifonly:problem:budget-spent","detail":"\u001b[31m{}"}}"#, "x".repeat(999));
+    fn details_are_shortened_and_have_no_control_characters() {
+        let body =
+            format!(r#"{{"type":"urn:ifonly:problem:budget-exhausted","detail":"\u001b[31m{}"}}"#, "x".repeat(999));
         let TransportError::Refused { status: 429, problem: Some(ProblemType::BudgetExhausted), detail } =
             refusal(429, Some("7200"), body.as_bytes())
         else {
-            panic!("another error");
+            panic!("a different error");
         };
-        assert!(detail.len() < 400 && !detail.contains('\u{1b}') && detail.ends_with("come again in 2 hours"));
+        assert!(detail.len() < 400 && !detail.contains('\u{1b}') && detail.ends_with("retry in 2 hours"));
     }
 
     #[test]
-    fn a_server_that_cannot_answer_for_now_says_why_if_it_can() {
-        let body = r#"{"type":"urn:ifonly:problem:shards","detail":"rows 4 to 8 are away\u0007"}"#;
+    fn a_temporary_failure_contains_the_detail_of_the_server() {
+        let body = r#"{"type":"urn:ifonly:problem:shards-unavailable","detail":"rows 4 to 8 are unavailable\u0007"}"#;
         let busy = refusal(503, Some("7"), body.as_bytes());
-        let said = "cannot answer at the moment (503, shards): rows 4 to 8 are away";
-        assert_eq!((busy.to_string().as_str(), busy.is_transient()), (said, true));
+        let text = "cannot answer at the moment (HTTP 503, shards-unavailable): rows 4 to 8 are unavailable";
+        assert_eq!((busy.to_string().as_str(), busy.is_transient()), (text, true));
         let long = format!(r#"{{"detail":"\u001b{}"}}"#, "x".repeat(9999));
         let busy = refusal(503, None, long.as_bytes()).to_string();
         assert!(busy.len() < 400 && !busy.contains('\u{1b}'), "{busy}");
-        // A gateway that knows nothing of problem documents.
-        let said = "cannot answer at the moment (502)";
-        assert_eq!(refusal(502, None, b"<html>").to_string(), said);
+        // A gateway that does not send problem documents.
+        let text = "cannot answer at the moment (HTTP 502)";
+        assert_eq!(refusal(502, None, b"<html>").to_string(), text);
         assert!(!refusal(401, None, body.as_bytes()).is_transient());
     }
 }

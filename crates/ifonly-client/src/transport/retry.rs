@@ -1,9 +1,9 @@
-//! Asking one server, with patience: a deadline for the whole exchange, and the same bytes again
-//! after a transport error.
+//! Retries and a deadline for one server.
 //!
-//! The policy is fixed beforehand and knows nothing of the search. A retry carries the same
-//! transcript and gets the same answer, so it tells a server nothing and the user nothing more.
-//! Waiting is a [`Clock`]'s matter, so sockets and browsers are asked by the same policy.
+//! After a transient error the client sends the same bytes again; the deadline covers all attempts
+//! and pauses. The policy is fixed before the search and does not depend on it. A retry has the
+//! same transcript and gets the same answer, so neither the server nor the client learns more from
+//! it. Waiting uses a [`Clock`], so the policy is the same for sockets and browsers.
 
 use crate::search::pacing::Clock;
 use crate::transport::{
@@ -13,7 +13,7 @@ use futures_util::future::{Either, select};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transport that is asked again when it fails in passing.
+/// A transport that retries after transient errors.
 pub struct Retrying {
     inner: Arc<dyn Transport>,
     policy: RetryPolicy,
@@ -21,7 +21,7 @@ pub struct Retrying {
 }
 
 impl Retrying {
-    /// The same server, asked as `policy` says, by this clock.
+    /// Wraps a transport in this policy.
     pub fn new(inner: Arc<dyn Transport>, policy: RetryPolicy, clock: Arc<dyn Clock>) -> Retrying {
         Retrying { inner, policy, clock }
     }
@@ -29,7 +29,7 @@ impl Retrying {
 
 impl std::fmt::Debug for Retrying {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Patient({}, {:?})", self.inner.name(), self.policy)
+        write!(f, "Retrying({}, {:?})", self.inner.name(), self.policy)
     }
 }
 
@@ -46,24 +46,24 @@ impl Exchange for Retrying {
         self.inner.clock()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        Box::pin(self.policy.within(&*self.clock, async {
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(self.policy.with_deadline(&*self.clock, async {
             let mut attempt = 1;
             loop {
-                match self.inner.greet().await {
-                    Err(error) if self.policy.again(attempt, &error, &*self.clock).await => attempt += 1,
+                match self.inner.fetch_manifest().await {
+                    Err(error) if self.policy.pause_before_retry(attempt, &error, &*self.clock).await => attempt += 1,
                     result => return result,
                 }
             }
         }))
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
-        Box::pin(self.policy.within(&*self.clock, async move {
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+        Box::pin(self.policy.with_deadline(&*self.clock, async move {
             let mut attempt = 1;
             loop {
-                match self.inner.send(call.clone(), &mut *response).await {
-                    Err(error) if self.policy.again(attempt, &error, &*self.clock).await => attempt += 1,
+                match self.inner.send(request.clone(), &mut *response).await {
+                    Err(error) if self.policy.pause_before_retry(attempt, &error, &*self.clock).await => attempt += 1,
                     result => return result,
                 }
                 response.restart();
@@ -72,14 +72,14 @@ impl Exchange for Retrying {
     }
 }
 
-/// The runtime's clock.
+/// The clock of the Tokio runtime.
 #[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock(tokio::time::Instant);
 
 #[cfg(feature = "http")]
 impl TokioClock {
-    /// One that starts now.
+    /// A clock that starts now.
     pub fn start() -> TokioClock {
         TokioClock(tokio::time::Instant::now())
     }
@@ -95,7 +95,7 @@ impl Clock for TokioClock {
         Box::pin(async move {
             match self.0.checked_add(time) {
                 Some(then) => tokio::time::sleep_until(then).await,
-                // Nobody lives to see it.
+                // The time is out of range, so it never comes.
                 None => std::future::pending().await,
             }
             Ok(())
@@ -103,14 +103,14 @@ impl Clock for TokioClock {
     }
 }
 
-/// How patient a [`Patient`] is.
+/// When and how often [`Retrying`] sends the same bytes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often the same bytes are sent at most.
+    /// The largest number of attempts.
     pub attempts: u32,
-    /// The pause before the second attempt; it doubles with each.
+    /// The pause before the second attempt. It doubles with every further attempt.
     pub pause: Duration,
-    /// How long one exchange may take, with all attempts and pauses.
+    /// The longest time of one exchange, including all attempts and pauses.
     pub deadline: Duration,
 }
 
@@ -121,31 +121,31 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Waits after a failed attempt, counted from 1, if there is to be another.
-    async fn again(&self, attempt: u32, error: &TransportError, clock: &dyn Clock) -> bool {
+    /// Decides after a failed attempt, counted from 1, whether to retry, and waits if so.
+    async fn pause_before_retry(&self, attempt: u32, error: &TransportError, clock: &dyn Clock) -> bool {
         if attempt >= self.attempts || !error.is_transient() {
             return false;
         }
         let pause = self.pause.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
-        let asked = match error {
+        let retry_after = match error {
             TransportError::Busy { retry_after, .. } => *retry_after,
             _ => Duration::ZERO,
         };
-        clock.wait_until(clock.now().saturating_add(pause.max(asked))).await.is_ok()
+        clock.wait_until(clock.now().saturating_add(pause.max(retry_after))).await.is_ok()
     }
 
-    /// All attempts and pauses, as long as there is time.
-    async fn within<T>(
+    /// Runs all attempts and pauses until the deadline.
+    async fn with_deadline<T>(
         &self,
         clock: &dyn Clock,
-        tries: impl Future<Output = Result<T, TransportError>>,
+        attempts: impl Future<Output = Result<T, TransportError>>,
     ) -> Result<T, TransportError> {
         let deadline = clock.wait_until(clock.now().saturating_add(self.deadline));
-        match select(std::pin::pin!(tries), deadline).await {
+        match select(std::pin::pin!(attempts), deadline).await {
             Either::Left((result, _)) => result,
-            Either::Right((Ok(()), _)) => Err(TransportError::UploadTimeout(self.deadline)),
-            // A clock that cannot wait is no reason to give up.
-            Either::Right((Err(_), tries)) => tries.await,
+            Either::Right((Ok(()), _)) => Err(TransportError::TimedOut(self.deadline)),
+            // If the clock fails, there is no deadline.
+            Either::Right((Err(_), attempts)) => attempts.await,
         }
     }
 }
@@ -157,15 +157,15 @@ mod tests {
     use ifonly_core::http_api::Route;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Fails so many times, halfway, then answers.
+    /// Fails this many times in the middle of the response, then answers.
     struct Fails(u32, TransportError, AtomicU32);
 
     impl Exchange for Fails {
         fn name(&self) -> String {
-            "it".into()
+            "test server".into()
         }
 
-        fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
             Box::pin(async { Err(self.1.clone()) })
         }
 
@@ -185,27 +185,27 @@ mod tests {
     async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
-        let call = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13 };
+        let request = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13 };
         let retrying = Retrying::new(inner.clone(), RetryPolicy::default(), Arc::new(TokioClock::start()));
-        let sent = retrying.send(call, &mut response).await;
+        let sent = retrying.send(request, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());
         (inner.2.load(Ordering::Relaxed), text)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn transport_errors_are_retried_from_the_beginning_as_often_as_the_policy_says_and_others_never() {
+    async fn only_transient_errors_are_retried_and_each_attempt_starts_from_the_beginning() {
         let broken = TransportError::Unreachable("reset".into());
-        let whole = Ok("half and half".to_owned());
-        assert_eq!(after(2, broken.clone()).await, (3, whole.clone()));
+        let complete = Ok("half and half".to_owned());
+        assert_eq!(after(2, broken.clone()).await, (3, complete));
         assert_eq!(after(3, broken.clone()).await, (3, Err(broken)));
         let refused = TransportError::Refused { status: 400, problem: None, detail: String::new() };
         assert_eq!(after(1, refused.clone()).await, (1, Err(refused)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_deadline_covers_every_wait() {
+    async fn the_deadline_covers_every_pause() {
         let retry_after = Duration::from_secs(1_000_000);
         let busy = TransportError::Busy { status: 503, problem: None, detail: None, retry_after };
-        assert_eq!(after(1, busy).await, (1, Err(TransportError::UploadTimeout(RetryPolicy::default().deadline))));
+        assert_eq!(after(1, busy).await, (1, Err(TransportError::TimedOut(RetryPolicy::default().deadline))));
     }
 }

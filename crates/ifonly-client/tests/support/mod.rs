@@ -1,4 +1,4 @@
-//! A small database, its servers in this process, and transports that misbehave.
+//! A small database, its servers in this process, and transports with faults.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use axum::Router;
@@ -15,7 +15,7 @@ use ifonly_client::{
     Client, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Retrying, Route, Transport,
     TransportError,
 };
-use ifonly_core::http_api::{MANIFEST_PATH, SERVER_HEADER};
+use ifonly_core::http_api::{MANIFEST_PATH, SERVER_INDEX_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
@@ -42,21 +42,22 @@ pub fn schema() -> Schema {
     .unwrap()
 }
 
-/// The institution's.
+/// The signing key of the institution.
 pub fn signing_key() -> SigningKey {
     SigningKey::new(&[9; 32])
 }
 
+/// A random database with its manifest and root key.
 #[derive(Clone)]
-pub struct World {
+pub struct TestDatabase {
     pub manifest: Manifest,
     pub levels: Vec<Vec<u16>>,
     pub texts: Vec<Vec<String>>,
     pub key: [u8; 32],
 }
 
-impl World {
-    pub fn new(rows: usize, servers: u8, seed: u64, tune: impl FnOnce(&mut ManifestFields)) -> World {
+impl TestDatabase {
+    pub fn new(rows: usize, servers: u8, seed: u64, tune: impl FnOnce(&mut ManifestFields)) -> TestDatabase {
         let schema = schema();
         let mut random = SeededRandom::new(seed);
         let levels: Vec<Vec<u16>> = (0..rows)
@@ -71,15 +72,15 @@ impl World {
             })
             .collect();
         let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap();
-        let mut contents = ManifestFields::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
-        contents.signer = Some(signing_key().public());
-        tune(&mut contents);
-        contents.offer_all();
-        let manifest = Manifest::new(contents).unwrap();
-        World { manifest, levels, texts, key: [7; 32] }
+        let mut fields = ManifestFields::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
+        fields.signer = Some(signing_key().public());
+        tune(&mut fields);
+        fields.offer_all();
+        let manifest = Manifest::new(fields).unwrap();
+        TestDatabase { manifest, levels, texts, key: [7; 32] }
     }
 
-    /// A row as its record, with the signature of whoever has this key.
+    /// The record of a row, signed with this key if records are signed.
     pub fn record(&self, texts: &[String], key: &SigningKey) -> Vec<u8> {
         let length = self.manifest.record_length();
         let Some(signer) = self.manifest.signer() else { return record::encode(texts, length).unwrap() };
@@ -116,14 +117,14 @@ impl World {
         Client::connect(self.servers(), &Pins::default()).await.unwrap()
     }
 
-    /// The values of somebody with these levels.
+    /// Values with these levels.
     pub fn values(&self, x: &[u32]) -> ProfileValues {
         let features = self.manifest.schema().features().iter().zip(x);
         features.map(|(feature, &level)| (feature.name.clone(), feature.decode_level(level).unwrap())).collect()
     }
 }
 
-/// The same servers, asked with patience.
+/// The same servers, with retries.
 pub fn retrying(servers: Vec<Arc<dyn Transport>>, policy: RetryPolicy) -> Vec<Arc<dyn Transport>> {
     servers
         .into_iter()
@@ -131,14 +132,14 @@ pub fn retrying(servers: Vec<Arc<dyn Transport>>, policy: RetryPolicy) -> Vec<Ar
         .collect()
 }
 
-/// A server without a network.
+/// A server in this process, without a network.
 pub struct InProcess {
     pub router: Router,
     pub name: String,
 }
 
 impl InProcess {
-    async fn ask(
+    async fn request(
         &self,
         method: Method,
         path: &str,
@@ -163,36 +164,36 @@ impl Exchange for InProcess {
         self.name.clone()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
-            let (parts, manifest) = self.ask(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
-            let index = parts.headers[SERVER_HEADER].to_str().unwrap().parse().unwrap();
-            Ok(ManifestResponse { index, manifest, earlier: vec![] })
+            let (parts, manifest) = self.request(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
+            let index = parts.headers[SERVER_INDEX_HEADER].to_str().unwrap().parse().unwrap();
+            Ok(ManifestResponse { index, manifest, previous: vec![] })
         })
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let (_, body) = self.ask(Method::POST, call.route.path(), call.message).await?;
-            let mut checked = ChecksumVerifier::new(call.length, response);
-            body.chunks(100).try_for_each(|part| checked.part(part))?;
-            checked.finish()
+            let (_, body) = self.request(Method::POST, request.route.path(), request.message).await?;
+            let mut verifier = ChecksumVerifier::new(request.length, response);
+            body.chunks(100).try_for_each(|part| verifier.part(part))?;
+            verifier.finish()
         })
     }
 }
 
-/// What a server can tell about its visitors.
+/// One request as a server observes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    Greeting,
+pub enum ObservedRequest {
+    Manifest,
     Message { route: Route, bytes: usize, answer: usize },
 }
 
-/// Writes down the shape of all traffic of all servers, in order.
+/// Records which requests all servers observe, in order.
 pub struct Recorder {
     pub inner: Arc<dyn Transport>,
     pub number: usize,
-    pub log: Arc<Mutex<Vec<(usize, Seen)>>>,
+    pub log: Arc<Mutex<Vec<(usize, ObservedRequest)>>>,
 }
 
 impl Exchange for Recorder {
@@ -200,64 +201,66 @@ impl Exchange for Recorder {
         self.inner.name()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        self.log.lock().unwrap().push((self.number, Seen::Greeting));
-        self.inner.greet()
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        self.log.lock().unwrap().push((self.number, ObservedRequest::Manifest));
+        self.inner.fetch_manifest()
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
-        let seen = Seen::Message { route: call.route, bytes: call.message.len(), answer: call.length };
-        self.log.lock().unwrap().push((self.number, seen));
-        self.inner.send(call, response)
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+        let bytes = request.message.len();
+        let observed = ObservedRequest::Message { route: request.route, bytes, answer: request.length };
+        self.log.lock().unwrap().push((self.number, observed));
+        self.inner.send(request, response)
     }
 }
 
-/// How a server or the way to it misbehaves.
+/// A fault of a server or of the connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Never answers.
     Hangs,
     /// Cannot be reached.
     Unreachable,
-    /// Breaks off in the middle of every answer.
+    /// Closes the connection in the middle of every answer.
     Dies,
-    /// Some bytes are missing at the end.
+    /// The last byte of every response is missing.
     Truncates,
     /// Flips a bit of the key-check value.
-    SpoilsCheck,
-    /// Lies in the answer.
-    SpoilsAnswer,
-    /// Lies in the record's answer.
-    SpoilsRecord,
-    /// Breaks off once, then works.
+    WrongKeyCheck,
+    /// Lies in the answers of phases.
+    WrongAnswer,
+    /// Lies in the answers of record fetches.
+    WrongRecord,
+    /// Closes the connection once, then works.
     DiesOnce,
-    /// Is damaged on the way once, which shows at the end, then works.
+    /// The first response is damaged in transit, which shows at its end; later ones are not.
     DamagedOnce,
 }
 
-pub struct Misbehaving {
+/// A server with a fault. It records the messages that it receives.
+pub struct Faulty {
     pub inner: Arc<dyn Transport>,
     pub fault: Fault,
     pub attempts: Mutex<Vec<Bytes>>,
 }
 
-impl Exchange for Misbehaving {
+impl Exchange for Faulty {
     fn name(&self) -> String {
         self.inner.name()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        self.inner.greet()
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        self.inner.fetch_manifest()
     }
 
-    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
-        self.attempts.lock().unwrap().push(call.message.clone());
+    fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+        self.attempts.lock().unwrap().push(request.message.clone());
         let first = self.attempts.lock().unwrap().len() == 1;
         Box::pin(async move {
-            let (route, length, mut bytes) = (call.route, call.length, vec![]);
-            let lead = Message::decode(&call.message).unwrap().header.stage.lead();
-            self.inner.send(call, &mut bytes).await?;
-            // Whoever dies has already said half of it, and that wrong.
+            let (route, length, mut bytes) = (request.route, request.length, vec![]);
+            let lead = Message::decode(&request.message).unwrap().header.kind.lead();
+            self.inner.send(request, &mut bytes).await?;
+            // A server that dies has already sent one half, and that half is wrong.
             let half = bytes.iter().take(length / 2).map(|byte| byte ^ 0x55).collect::<Vec<u8>>();
             match (self.fault, route) {
                 (Fault::Hangs, _) => std::future::pending().await,
@@ -275,10 +278,10 @@ impl Exchange for Misbehaving {
                     return Err(TransportError::Damaged);
                 }
                 (Fault::Truncates, _) => bytes.truncate(length - 1),
-                (Fault::SpoilsCheck, _) => bytes[0] ^= 1,
-                // Zeros are symbols of every field, and wrong ones: flipped bits might be none,
-                // which is no lie but rubbish.
-                (Fault::SpoilsAnswer, Route::Answer) | (Fault::SpoilsRecord, Route::Record) => {
+                (Fault::WrongKeyCheck, _) => bytes[0] ^= 1,
+                // Zeros are wrong but valid field elements. Flipped bits may be no field element,
+                // which is a malformed answer instead of a lie.
+                (Fault::WrongAnswer, Route::Answer) | (Fault::WrongRecord, Route::Record) => {
                     bytes[lead..].fill(0);
                 }
                 _ => {}

@@ -1,4 +1,5 @@
-//! A scheme under given parameters: from the two follow field, servers, sizes and costs.
+//! A scheme with parameters, field and evaluation points. Scheme and parameters determine the
+//! number of servers, all sizes and the communication cost.
 
 use crate::field::{Field, FieldElement, FieldError, ModulusRule};
 use crate::params::{Params, ParamsError};
@@ -19,79 +20,79 @@ pub struct SchemeInstance {
     points: EvaluationPoints,
 }
 
-/// Servers are numbered from 1 in a byte.
+/// Server indices count from 1 and fit into a byte.
 pub(crate) const MAX_SERVERS: usize = u8::MAX as usize;
 
-/// Why a deployment cannot be.
+/// Why a scheme cannot be used with these parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemeInstanceError {
-    /// A parameter makes no sense.
+    /// A parameter is invalid.
     #[error(transparent)]
     Params(#[from] ParamsError),
-    /// No field for the bound, or q is no field.
+    /// No field is large enough for the bound, or q is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The points do not serve.
+    /// The evaluation points are invalid.
     #[error(transparent)]
     Points(#[from] EvaluationPointsError),
-    /// q would let values wrap.
+    /// q is too small, so values could wrap around.
     #[error("q = {q} must exceed {bound}, the largest value of scheme {scheme}")]
     FieldTooSmall {
-        /// The field.
+        /// The modulus.
         q: u64,
-        /// What it must exceed.
+        /// The largest value, which q must exceed.
         bound: u128,
         /// The scheme.
         scheme: &'static str,
     },
-    /// More or fewer points than servers.
-    #[error("scheme {scheme} needs {need} servers, but {have} points were given")]
+    /// The number of points is not the number of servers.
+    #[error("scheme {scheme} needs {need} servers, but there are {have} evaluation points")]
     Servers {
         /// The scheme.
         scheme: &'static str,
         /// N.
         need: usize,
-        /// Points given.
+        /// Number of points.
         have: usize,
     },
-    /// Servers are numbered in a byte.
-    #[error("scheme {scheme} would need {servers} servers under these parameters; {MAX_SERVERS} is the most")]
+    /// More servers than indices that fit into a byte.
+    #[error("scheme {scheme} needs {servers} servers with these parameters; the maximum is {MAX_SERVERS}")]
     TooManyServers {
         /// The scheme.
         scheme: &'static str,
         /// N.
         servers: usize,
     },
-    /// A verified mask can be taken off.
+    /// Verification would let a client remove the masks.
     #[error(
-        "scheme {scheme} cannot be verified: whoever shares r = 0 gets the second answers without their masks; offer it unverified"
+        "scheme {scheme} cannot be verified: a client that shares r = 0 would remove the masks; offer it without verification"
     )]
     MaskNotVerifiable {
         /// The scheme.
         scheme: &'static str,
     },
-    /// More than one server together, silence or lies are beyond it.
+    /// The scheme supports no larger threshold, no silent or lying servers and no verification.
     #[error(
-        "scheme {scheme} stands for T = 1, S = 0, B = 0 and answers that are not verified; leave it out or change these"
+        "scheme {scheme} requires T = 1, S = 0, B = 0 and unverified answers; omit the scheme or change these parameters"
     )]
     OnlyPlain {
         /// The scheme.
         scheme: &'static str,
     },
-    /// Values that do not fit into a word.
-    #[error("scheme {scheme} would need values of {bits} bits, and {most} are the most; lower --cost-limit")]
+    /// Values do not fit into a machine word.
+    #[error("scheme {scheme} needs values of {bits} bits; the maximum is {most}; lower the cost limit")]
     TooManyBits {
         /// The scheme.
         scheme: &'static str,
         /// Bits of a value.
         bits: u32,
-        /// The most.
+        /// The largest number of bits.
         most: u32,
     },
-    /// Verified answers need linearity.
+    /// Verification needs answers that are linear in the shares.
     #[error(
-        "scheme {scheme} is not linear in the shares, so its answers cannot be verified; use a linear or gated one"
+        "scheme {scheme} is not linear in the shares, so its answers cannot be verified; use a linear or gated scheme"
     )]
     NotVerifiable {
         /// The scheme.
@@ -99,7 +100,7 @@ pub enum SchemeInstanceError {
     },
 }
 
-/// Symbols of F_q, or bytes, over all servers and phases.
+/// Field elements or bytes, summed over all servers and phases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommunicationCost {
     /// From the user.
@@ -116,7 +117,7 @@ impl CommunicationCost {
 }
 
 impl SchemeInstance {
-    /// With the field that `rule` gives and the usual points.
+    /// An instance with the field that `rule` selects and the usual points.
     pub fn new(
         scheme: &'static Scheme,
         params: Params,
@@ -130,7 +131,7 @@ impl SchemeInstance {
         SchemeInstance::checked(scheme, params, field, points)
     }
 
-    /// With the q and the points of a manifest.
+    /// An instance with the modulus and the points of a manifest.
     pub fn with_field(
         scheme: &'static Scheme,
         params: Params,
@@ -189,7 +190,7 @@ impl SchemeInstance {
         self.points.as_slice()
     }
 
-    /// The number of rounds before the record is fetched.
+    /// The number of phases before the record fetch.
     pub fn phases(&self) -> usize {
         self.scheme.phases.len()
     }
@@ -198,27 +199,28 @@ impl SchemeInstance {
         &self.scheme.phases[phase]
     }
 
-    /// What user and servers both know.
-    pub(crate) fn setting(&self) -> PhaseContext<'_> {
+    /// Public context of a phase, known to user and servers.
+    pub(crate) fn context(&self) -> PhaseContext<'_> {
         PhaseContext { field: &self.field, params: &self.params }
     }
 
-    /// κ = degree·T: pads per output, and one less than the servers that decoding needs.
+    /// κ = degree·T: the number of pads per output, and one less than the number of answers that
+    /// decoding needs.
     pub fn kappa(&self, phase: usize) -> usize {
         kappa(self.phase(phase), &self.params)
     }
 
-    /// The servers that a phase asks: the first `κ + 1 + S + 2B`.
+    /// The number of servers that a phase queries: the first `κ + 1 + S + 2B`.
     pub fn responders(&self, phase: usize) -> usize {
         responders(self.phase(phase), &self.params)
     }
 
-    /// N, the servers that any phase asks.
+    /// N, the number of servers that the phases query.
     pub fn servers(&self) -> usize {
         self.points.as_slice().len()
     }
 
-    /// The length of each vector that a server receives; verified queries hold everything twice,
+    /// The length of each vector that a server receives. A verified query has all vectors twice,
     /// then r.
     pub fn slot_lengths(&self, phase: usize) -> Vec<usize> {
         let mut lengths: Vec<usize> =
@@ -230,17 +232,17 @@ impl SchemeInstance {
         lengths
     }
 
-    /// Symbols per answered row.
+    /// Field elements per answered row.
     pub fn outputs(&self, phase: usize) -> usize {
         self.phase(phase).decode_rule.outputs() * if self.params.verified { 2 } else { 1 }
     }
 
-    /// The most symbols of every row that a client gets per search if it breaks the protocol: with
-    /// κ pads an output tells N − κ symbols to whoever asks every server something else, and ρ
-    /// takes one of a gated row's.
+    /// The largest number of field elements per row that a client learns in one search if it breaks
+    /// the protocol. With κ pads per output, a client that sends unrelated queries to all servers
+    /// learns N − κ elements per output. In gated schemes ρ hides one of them.
     pub fn cheated_elements(&self) -> usize {
         let phase = |phase: usize| match self.phase(phase).decode_rule {
-            // Whether it is zero, and nothing else.
+            // The client learns only whether the value is zero.
             DecodeRule::Zeros => 0,
             DecodeRule::Gated => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)) - 1,
             _ => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)),
@@ -248,17 +250,17 @@ impl SchemeInstance {
         (0..self.phases()).map(phase).sum()
     }
 
-    /// Symbols in one server's answer.
+    /// Field elements in the answer of one server.
     pub fn answer_length(&self, phase: usize) -> usize {
         let rows = match self.phase(phase).decode_rule {
-            crate::scheme::DecodeRule::Difference => self.params.rows - 1,
+            DecodeRule::Difference => self.params.rows - 1,
             _ => self.params.rows,
         };
         rows * self.outputs(phase)
     }
 
-    /// The symbols of all phases and servers, without the record. Carried shares count where they
-    /// were first sent.
+    /// Field elements of all phases and servers, without the record. Carried shares count only in
+    /// the phase that sends them first.
     pub fn cost(&self) -> CommunicationCost {
         let verified = if self.params.verified { 2 } else { 1 };
         (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
@@ -273,8 +275,8 @@ impl SchemeInstance {
         })
     }
 
-    /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and
-    /// the record. Servers keep no state, so carried shares are sent again and count here.
+    /// Bytes of all packed payloads and answers, without headers, key-check values and the record.
+    /// Servers keep no state, so carried shares are sent again and count here.
     pub(crate) fn bytes(&self) -> CommunicationCost {
         (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let servers = self.responders(phase) as u128;
@@ -289,27 +291,27 @@ impl SchemeInstance {
     /// Bytes of all messages and responses of a search with `top` records, without HTTP and TLS.
     pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
         let fetch = RecordFetch::new(&self.params, self.servers(), record_length);
-        let framed = |stage: MessageKind| (Message::overhead(self, stage) as u128, stage.lead() as u128);
+        let overhead = |kind: MessageKind| (Message::overhead(self, kind) as u128, kind.lead() as u128);
         let mut cost = self.bytes();
         for phase in 0..self.phases() {
-            let (servers, (up, down)) = (self.responders(phase) as u128, framed(MessageKind::Phase(phase as u8)));
+            let (servers, (up, down)) = (self.responders(phase) as u128, overhead(MessageKind::Phase(phase as u8)));
             (cost.up, cost.down) = (cost.up + servers * up, cost.down + servers * down);
         }
-        let (records, (up, down)) = ((top * self.servers()) as u128, framed(MessageKind::Record));
+        let (records, (up, down)) = ((top * self.servers()) as u128, overhead(MessageKind::Record));
         cost.up += records * (up + fetch.query_length() as u128);
         cost.down += records * (down + fetch.stripe_length() as u128);
         cost
     }
 
-    /// Commitments of the first phase to what the second will use, one for each server of the
-    /// second; no scheme has a third.
+    /// The number of share commitments in phase 0: one for each server of phase 1. No scheme has a
+    /// third phase.
     pub fn share_commitments(&self) -> usize {
-        let second = self.scheme.phases.get(1).filter(|phase| phase.slots.iter().any(|slot| slot.promised));
+        let second = self.scheme.phases.get(1).filter(|phase| phase.slots.iter().any(|slot| slot.committed));
         second.map_or(0, |phase| responders(phase, &self.params))
     }
 
-    /// What the first phase, whose shares are `first`, promises about the second, whose vectors are
-    /// `second`: the shares of its promised slots, one entry per server of the second.
+    /// The shares of phase 1 to which phase 0 commits, one entry per server of phase 1. `second`
+    /// are the vectors of phase 1, `first` the shares of phase 0.
     pub fn committed_shares(
         &self,
         second: &SlotVectors,
@@ -318,11 +320,11 @@ impl SchemeInstance {
     ) -> Vec<SlotVectors> {
         let points = &self.points.as_slice()[..self.share_commitments()];
         let mut shares: Vec<SlotVectors> = points.iter().map(|_| SlotVectors::new([])).collect();
-        let slots = self.phase(1).slots.iter().zip(second.iter()).filter(|(slot, _)| slot.promised);
+        let slots = self.phase(1).slots.iter().zip(second.iter()).filter(|(slot, _)| slot.committed);
         for (slot, vector) in slots {
             let earlier = self.phase(0).slots.iter().position(|other| slot.carried && other.name == slot.name);
             let parts = match earlier {
-                Some(place) => first.iter().map(|first| first.slot(place).to_vec()).collect(),
+                Some(slot) => first.iter().map(|first| first.slot(slot).to_vec()).collect(),
                 None => share(&self.field, points, self.params.threshold, vector, random),
             };
             shares.iter_mut().zip(parts).for_each(|(share, part)| share.push(part));
@@ -330,43 +332,44 @@ impl SchemeInstance {
         shares
     }
 
-    /// The slots of a share of the second phase that were promised.
-    pub(crate) fn promised<'v>(&self, vectors: &'v SlotVectors) -> impl Iterator<Item = &'v [FieldElement]> {
+    /// The slots of a phase 1 share to which phase 0 commits.
+    pub(crate) fn committed_slots<'v>(&self, vectors: &'v SlotVectors) -> impl Iterator<Item = &'v [FieldElement]> {
         let slots = self.scheme.phases.get(1).map_or(&[][..], |phase| phase.slots);
-        slots.iter().zip(vectors.iter()).filter(|(slot, _)| slot.promised).map(|(_, vector)| vector)
+        slots.iter().zip(vectors.iter()).filter(|(slot, _)| slot.committed).map(|(_, vector)| vector)
     }
 
-    /// What the user shares in a phase; in a verified one everything again times r, then r itself.
+    /// The vectors that the user shares in a phase. In a verified query they follow again
+    /// multiplied by r, then r itself.
     pub fn open(&self, phase: usize, secret: &SecretQuery, theta: &[bool], r: Option<FieldElement>) -> PhaseSecrets {
-        let mut opening = (self.phase(phase).secrets)(secret, &self.setting(), theta);
+        let mut secrets = (self.phase(phase).secrets)(secret, &self.context(), theta);
         if let Some(r) = r {
             let scale = |vector: &[FieldElement]| vector.iter().map(|&s| self.field.mul(r, s)).collect::<Vec<_>>();
-            let scaled: Vec<Vec<FieldElement>> = opening.vectors.iter().map(scale).collect();
+            let scaled: Vec<Vec<FieldElement>> = secrets.vectors.iter().map(scale).collect();
             for vector in scaled {
-                opening.vectors.push(vector);
+                secrets.vectors.push(vector);
             }
-            opening.vectors.push(vec![r]);
+            secrets.vectors.push(vec![r]);
         }
-        opening
+        secrets
     }
 
-    /// The shares of a phase's vectors, one entry per responder; those that the first phase
-    /// promised are as promised.
+    /// The shares of the vectors of a phase, one entry per responder. `committed` are the shares to
+    /// which phase 0 committed.
     pub fn share(
         &self,
         phase: usize,
         vectors: &SlotVectors,
-        promised: &[SlotVectors],
+        committed: &[SlotVectors],
         random: &mut (impl RandomSource + ?Sized),
     ) -> Vec<SlotVectors> {
         let points = &self.points.as_slice()[..self.responders(phase)];
         let mut shares: Vec<SlotVectors> = points.iter().map(|_| SlotVectors::new([])).collect();
-        let mut kept = 0;
+        let mut used = 0;
         for (number, vector) in vectors.iter().enumerate() {
             let slot = self.phase(phase).slots.get(number);
-            let parts = if slot.is_some_and(|slot| slot.promised) {
-                kept += 1;
-                promised.iter().map(|promised| promised.slot(kept - 1).to_vec()).collect()
+            let parts = if slot.is_some_and(|slot| slot.committed) {
+                used += 1;
+                committed.iter().map(|committed| committed.slot(used - 1).to_vec()).collect()
             } else {
                 share(&self.field, points, self.params.threshold, vector, random)
             };
@@ -375,17 +378,17 @@ impl SchemeInstance {
         shares
     }
 
-    /// What a server with these shares computes.
+    /// The row program of a server with these shares.
     pub fn program(&self, phase: usize, vectors: &SlotVectors) -> RowProgram {
         let program = self.phase(phase).program;
         if !self.params.verified {
-            return program(&self.setting(), vectors, FieldElement::ONE);
+            return program(&self.context(), vectors, FieldElement::ONE);
         }
         let half = vectors.iter().len() / 2;
         let part =
             |from: usize| SlotVectors::new((from..from + half).map(|s| vectors.slot(s).to_vec()).collect::<Vec<_>>());
         let r = vectors.slot(2 * half)[0];
-        program(&self.setting(), &part(0), FieldElement::ONE).followed_by(program(&self.setting(), &part(half), r))
+        program(&self.context(), &part(0), FieldElement::ONE).followed_by(program(&self.context(), &part(half), r))
     }
 }
 

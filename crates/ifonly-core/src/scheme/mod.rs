@@ -1,10 +1,11 @@
-//! Schemes as data: which vectors are shared, what each server computes from its shares, how the
-//! decoded values are read.
+//! Schemes as data: which vectors are shared, what each server computes from its shares, and how
+//! decoded values become costs.
 //!
-//! From a [`Scheme`] follow the number of servers, the sizes of all messages, the cost table, the
-//! field and the documentation (see [`Deployment`](crate::scheme::instance::Deployment)).
-//! Threshold, silence, lies, verification and shuffle are the engine's business and appear in no
-//! scheme. To add one, write a short file here and list it in [`ALL`].
+//! A [`Scheme`] determines the number of servers, the sizes of all messages, the field, the
+//! communication cost and the generated documentation (see
+//! [`SchemeInstance`](crate::scheme::instance::SchemeInstance)). Threshold, silent and lying
+//! servers, verification and shuffle are implemented once for all schemes and appear in no
+//! description. To add a scheme, write a short file in `own/` and list it in [`ALL`].
 
 use crate::field::{Field, FieldElement};
 use crate::params::Params;
@@ -17,28 +18,28 @@ mod own;
 mod paper;
 pub mod sealed;
 
-/// A whole scheme.
+/// The complete description of a scheme.
 #[derive(Debug)]
 pub struct Scheme {
-    /// The word for it on the command line, in manifests and on the wire.
+    /// Name on the command line, in manifests and in messages.
     pub name: &'static str,
     /// Where it comes from.
     pub origin: Origin,
-    /// What the user learns beside the record, for the documentation.
+    /// What the user learns in addition to the record, for the documentation.
     pub learns: &'static str,
     /// How rows are compared.
     pub cost_model: CostModel,
-    /// Which rows qualify.
+    /// Which rows match.
     pub constraint: ConstraintKind,
-    /// Decoded values stay at or below this; q must exceed it.
+    /// The largest decoded value; q must exceed it.
     pub bound: fn(&Params) -> u128,
-    /// One round each.
+    /// The phases, in order.
     pub phases: &'static [Phase],
 }
 
 impl Scheme {
-    /// Whether a person's costs of this kind can be asked for: tables hold any, and weights are
-    /// more than the rest has.
+    /// Whether the scheme supports costs of this kind. Tables express every cost; weights also
+    /// express the squared distance.
     pub fn carries_costs(&self, wanted: CostModel) -> bool {
         match wanted {
             CostModel::Table => self.cost_model == CostModel::Table,
@@ -47,14 +48,14 @@ impl Scheme {
         }
     }
 
-    /// Whether it belongs to the gated family: one round, and rows that do not qualify reveal
+    /// Whether the scheme belongs to the gated family: one phase, and rows that do not match reveal
     /// nothing.
     pub fn is_gated(&self) -> bool {
         matches!(self.phases, [Phase { decode_rule: DecodeRule::Gated, .. }])
     }
 
-    /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds
-    /// immutable features.
+    /// Whether the scheme supports constraints of this kind. Tables express every constraint; every
+    /// gate expresses immutable features.
     pub fn carries_gate(&self, wanted: ConstraintKind) -> bool {
         match wanted {
             ConstraintKind::None => true,
@@ -67,13 +68,13 @@ impl Scheme {
 /// Where a scheme comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The paper, with PROTOCOLS' corrections.
+    /// The paper, with its errata corrected (docs/paper.md).
     Paper,
     /// This project.
     Ours,
 }
 
-/// How rows are compared; the later, the more a user may choose.
+/// How rows are compared. Later kinds leave the user more choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CostModel {
     /// Σ (y − x)².
@@ -82,26 +83,26 @@ pub enum CostModel {
     Weighted,
     /// Σ (y − x)^p.
     Power,
-    /// Σ xy, and the largest wins.
+    /// Σ xy; the largest value wins.
     Product,
     /// `Σ T_k[y_k]`.
     Table,
 }
 
-/// Which rows qualify; the later, the more a user may choose.
+/// Which rows match. Later kinds leave the user more choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConstraintKind {
-    /// All.
+    /// All rows.
     None,
-    /// Those that agree with x on I; others reveal nothing.
+    /// Rows that equal x on I; other rows reveal nothing.
     Zeros,
-    /// Those that agree with x on I; others reveal how far they are off.
+    /// Rows that equal x on I; other rows reveal their distance.
     Scaled,
-    /// Those without a forbidden level; others reveal nothing.
+    /// Rows without a forbidden level; other rows reveal nothing.
     Table,
 }
 
-/// One round of a scheme.
+/// One phase of a scheme.
 #[derive(Debug)]
 pub struct Phase {
     /// The vectors that are shared.
@@ -110,8 +111,8 @@ pub struct Phase {
     pub(crate) degree: fn(&Params) -> usize,
     /// What the user shares.
     pub(crate) secrets: fn(&SecretQuery, &PhaseContext<'_>, &[bool]) -> PhaseSecrets,
-    /// What a server computes from its shares. The last argument is 1, or a share of r in a
-    /// verified query.
+    /// What a server computes from its shares. The last argument is 1, or the share of r in the
+    /// second half of a verified query.
     pub(crate) program: fn(&PhaseContext<'_>, &SlotVectors, FieldElement) -> RowProgram,
     /// How the decoded values are read.
     pub decode_rule: DecodeRule,
@@ -120,30 +121,30 @@ pub struct Phase {
 /// A shared vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// Its name in the vectors and the documentation.
+    /// Name in the test vectors and the documentation.
     pub name: &'static str,
-    /// Its length.
+    /// Number of elements.
     pub length: SlotLength,
-    /// Whether the share is the one of the same name in the phase before.
+    /// Whether this phase repeats the share of the same name of the phase before.
     pub carried: bool,
     /// Whether the phase before commits to the share.
-    pub promised: bool,
+    pub committed: bool,
 }
 
 impl Slot {
     /// A vector that is shared in this phase.
     pub(crate) const fn fresh(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: false, promised: false }
+        Slot { name, length, carried: false, committed: false }
     }
 
-    /// A vector of the second phase whose share is chosen in the first.
+    /// A vector of phase 1 to whose shares phase 0 commits.
     pub(crate) const fn committed(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: false, promised: true }
+        Slot { name, length, carried: false, committed: true }
     }
 
-    /// A vector whose share the servers know from the phase before.
+    /// A vector whose share the servers received in the phase before.
     pub(crate) const fn carried(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: true, promised: true }
+        Slot { name, length, carried: true, committed: true }
     }
 }
 
@@ -163,7 +164,7 @@ pub enum SlotLength {
 }
 
 impl SlotLength {
-    /// In symbols.
+    /// Number of field elements.
     pub(crate) fn elements(self, params: &Params) -> usize {
         match self {
             SlotLength::One => 1,
@@ -186,24 +187,24 @@ pub enum DecodeRule {
     Masked,
     /// The value is the signed difference to the next row.
     Difference,
-    /// Zero marks the rows of Θ; no cost yet.
+    /// Zero marks the rows of Θ; there is no cost yet.
     Zeros,
-    /// The cost in the rows of Θ; elsewhere the value of the empty row.
+    /// The value is the cost in the rows of Θ, and the value of the empty row elsewhere.
     Selected,
-    /// The cost, where it is at most this; above it, an immutable feature differs.
+    /// The value is the cost if it is at most this; otherwise an immutable feature differs.
     Scaled(fn(&Params) -> u128),
-    /// Two symbols: zero in the first marks a row whose second is the cost.
+    /// Two elements: zero in the first marks a matching row, and the second is its cost.
     Gated,
 }
 
 impl DecodeRule {
-    /// Symbols per row.
+    /// Field elements per row.
     pub(crate) fn outputs(self) -> usize {
         if matches!(self, DecodeRule::Gated) { 2 } else { 1 }
     }
 }
 
-/// What user and servers both know.
+/// Public context of a phase, known to user and servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PhaseContext<'a> {
     /// F_q.
@@ -212,12 +213,12 @@ pub(crate) struct PhaseContext<'a> {
     pub params: &'a Params,
 }
 
-/// The user's vectors for one phase, and what to add to the decoded cost.
+/// The user's vectors for one phase, and the offset of the decoded cost.
 #[derive(Clone, Debug)]
 pub struct PhaseSecrets {
     /// One vector per slot.
     pub vectors: SlotVectors,
-    /// The part of the cost that only the user knows and never shares.
+    /// The part of the cost that only the user knows; it is never shared.
     pub offset: FieldElement,
 }
 
@@ -231,7 +232,7 @@ impl PhaseSecrets {
     }
 }
 
-// The few vector expressions that schemes are written in.
+// Vector expressions used by the schemes.
 impl PhaseContext<'_> {
     fn times(&self, a: &[FieldElement], b: &[FieldElement]) -> Vec<FieldElement> {
         a.iter().zip(b).map(|(&a, &b)| self.field.mul(a, b)).collect()
@@ -250,14 +251,14 @@ impl PhaseContext<'_> {
     /// ‖y‖²·one − 2⟨x, y⟩ + ‖x‖²: the squared distance when `one` is 1.
     fn distance(&self, x: &[FieldElement], one: FieldElement) -> RowFunction {
         RowFunction {
-            shape: RowFunctionKind::Linear { norm: one, slope: self.scaled(-2, x) },
+            kind: RowFunctionKind::Linear { norm: one, slope: self.scaled(-2, x) },
             constant: self.field.dot(x, x),
         }
     }
 
     /// Σ_k square_k·y_k² + linear_k·y_k + constant.
     fn quadratic(&self, square: Vec<FieldElement>, linear: Vec<FieldElement>, constant: FieldElement) -> RowFunction {
-        RowFunction { shape: RowFunctionKind::Polynomial(vec![linear, square]), constant }
+        RowFunction { kind: RowFunctionKind::Polynomial(vec![linear, square]), constant }
     }
 
     /// Σ_k w_k(y_k − x_k)².
@@ -273,11 +274,11 @@ impl PhaseContext<'_> {
             tables.push(table.to_vec());
             entries = rest;
         }
-        RowFunction { shape: RowFunctionKind::Table(tables), constant: FieldElement::ZERO }
+        RowFunction { kind: RowFunctionKind::Table(tables), constant: FieldElement::ZERO }
     }
 }
 
-/// Every scheme, the paper's first.
+/// Every scheme; those of the paper come first.
 pub const ALL: &[&Scheme] = &[
     &paper::pcr::BASELINE,
     &paper::pcr::DIFF,
@@ -315,18 +316,20 @@ pub fn named(name: &str) -> Option<&'static Scheme> {
     ALL.iter().copied().find(|scheme| scheme.name == name)
 }
 
-/// The leanest scheme of one round for just these costs and constraints: the one with the fewest
-/// servers.
-pub fn leanest(metric: CostModel, gate: ConstraintKind) -> &'static Scheme {
-    // No degree but that of ℓ_p depends on the parameters.
+/// The single-phase scheme with exactly these costs and constraints that needs the fewest servers;
+/// the default if there is none.
+pub fn leanest(cost_model: CostModel, constraint: ConstraintKind) -> &'static Scheme {
+    // Only the degree of the ℓ_p schemes depends on the parameters.
     let params = Params::new(vec![1], 1);
-    let fits = |scheme: &&Scheme| scheme.phases.len() == 1 && (scheme.cost_model, scheme.constraint) == (metric, gate);
+    let fits = |scheme: &&Scheme| {
+        scheme.phases.len() == 1 && (scheme.cost_model, scheme.constraint) == (cost_model, constraint)
+    };
     let fitting = ALL.iter().copied().filter(fits);
     fitting.min_by_key(|scheme| (scheme.phases[0].degree)(&params)).unwrap_or(DEFAULT)
 }
 
-/// The scheme to prefer among these: violators reveal nothing, one round, and as wide a choice of
-/// costs, then of constraints, as there is. The first where none is like that.
+/// The scheme to prefer among these: a gated one with the widest choice of costs, then of
+/// constraints; the first scheme if none is gated.
 pub fn preferred(mut schemes: impl Iterator<Item = &'static Scheme> + Clone) -> Option<&'static Scheme> {
     schemes
         .clone()
@@ -340,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_the_one_to_prefer() {
+    fn the_default_scheme_is_preferred() {
         assert_eq!(preferred(ALL.iter().copied()).unwrap().name, DEFAULT.name);
         let paper = ALL.iter().copied().filter(|scheme| scheme.origin == Origin::Paper);
         assert_eq!(preferred(paper).unwrap().name, ALL[0].name);
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_preferred_in_the_order_of_what_it_can_carry() {
+    fn schemes_are_preferred_in_the_order_of_what_they_support() {
         let order = ["gated-tables", "gated-costs", "gated-ranges+", "gated+", "gated-ranges", "gated"];
         for left in 1..=order.len() {
             let rest = ALL.iter().copied().filter(|scheme| !order[..left - 1].contains(&scheme.name));
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leanest_scheme_carries_what_is_asked_and_no_more() {
+    fn the_leanest_scheme_supports_exactly_what_is_requested() {
         for (metric, gate, name) in [
             (CostModel::Squared, ConstraintKind::None, "baseline"),
             (CostModel::Weighted, ConstraintKind::None, "linear-baseline+"),

@@ -1,10 +1,10 @@
-//! Sealed, as user and servers both know it: three servers find the nearest row among themselves,
-//! on shares (PROTOCOLS: section 10).
+//! The scheme `sealed` as client and servers both know it: three servers find the nearest row on
+//! shares, by multi-party computation (docs/sealed.md).
 //!
-//! Cost and gate are one table: `T_k[v] = cost_k[v] + 2^c·gate_k[v]`, where c bits hold the largest
-//! cost and k bits the sum over all features. Tables are shared additively mod 2^k, so every
-//! message is a table of somebody and there is nothing to check in it but its length. How the
-//! servers go on is the bit machine's business (`ifonly-sealed`).
+//! Cost and gate are one table: `T_k[v] = cost_k[v] + 2^c·gate_k[v]`. c bits hold the largest cost,
+//! and k bits hold the sum over all features. Tables are shared additively mod 2^k, so every
+//! message of the right length is a valid share. The computation between the servers is in
+//! `ifonly-sealed`.
 
 use crate::aont;
 use crate::http_api::CHECK_LENGTH;
@@ -17,26 +17,26 @@ use crate::transcript::{Header, MessageKind, SearchRef, before_payload};
 use crate::wire::{self, WireError};
 use zeroize::Zeroizing;
 
-/// Servers of a sealed search.
+/// Number of servers of a sealed search.
 pub const SERVERS: usize = 3;
-/// The most bits of a row's value.
-pub const MOST_BITS: u32 = 63;
-/// The most rows that one search finds.
-pub const MOST_TOP: usize = 64;
+/// The largest number of bits of a row value.
+pub const MAX_BITS: u32 = 63;
+/// The largest number of rows that one search finds.
+pub const MAX_TOP: usize = 64;
 
-/// What it is called, what it can carry and what the user learns. It has no phases: nobody scans
-/// for the user.
+/// Name, supported costs and constraints, and what the user learns. The scheme has no phases,
+/// because the client decodes no scan.
 pub const SCHEME: &Scheme = &Scheme {
     name: "sealed",
     origin: Origin::Ours,
-    learns: "the nearest record and its cost, or that nobody qualifies",
+    learns: "the nearest record and its cost, or that no row matches",
     cost_model: CostModel::Table,
     constraint: ConstraintKind::Table,
     bound: |params| params.table_bound(),
     phases: &[],
 };
 
-/// Sealed under given parameters.
+/// The scheme `sealed` with parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedScheme {
     params: Params,
@@ -45,7 +45,7 @@ pub struct SealedScheme {
 }
 
 impl SealedScheme {
-    /// With one secret-sharing for all: T = 1, and nobody may be silent or lie.
+    /// The scheme with these parameters, which must be T = 1, S = B = 0 and unverified.
     pub fn new(params: Params) -> Result<SealedScheme, SchemeInstanceError> {
         params.check()?;
         if params.threshold != 1 || params.silent != 0 || params.lying != 0 || params.verified {
@@ -53,8 +53,8 @@ impl SealedScheme {
         }
         let cost_bits = bits_of(params.table_bound());
         let bits = cost_bits + bits_of(params.features() as u128);
-        if bits > MOST_BITS {
-            return Err(SchemeInstanceError::TooManyBits { scheme: SCHEME.name, bits, most: MOST_BITS });
+        if bits > MAX_BITS {
+            return Err(SchemeInstanceError::TooManyBits { scheme: SCHEME.name, bits, most: MAX_BITS });
         }
         Ok(SealedScheme { params, cost_bits, bits })
     }
@@ -64,23 +64,23 @@ impl SealedScheme {
         &self.params
     }
 
-    /// c: bits of a cost.
+    /// c, the bits of a cost.
     pub fn cost_bits(&self) -> usize {
         self.cost_bits as usize
     }
 
-    /// k: bits of a row's value.
+    /// k, the bits of a row value.
     pub fn bits(&self) -> usize {
         self.bits as usize
     }
 
-    /// Whether one search may find so many rows, whatever the manifest's limit.
-    pub fn takes(&self, top: usize) -> bool {
-        (1..=MOST_TOP).contains(&top)
+    /// Whether one search may find `top` rows. The manifest may set a lower limit.
+    pub fn supports_top(&self, top: usize) -> bool {
+        (1..=MAX_TOP).contains(&top)
     }
 
-    /// All features' tables, one after another: cost, and a violation above it. An error if the
-    /// secret does not fit the database.
+    /// The tables of all features, concatenated: the cost, with a violation above it. It is an
+    /// error if the secret query does not fit the database.
     pub fn table(&self, secret: &SecretQuery) -> Result<Zeroizing<Vec<u64>>, SecretQueryError> {
         secret.check(SCHEME, &self.params)?;
         let mut table = Zeroizing::new(Vec::with_capacity(self.params.levels()));
@@ -93,11 +93,11 @@ impl SealedScheme {
         Ok(table)
     }
 
-    /// The header of the one message.
+    /// The header of the only message.
     pub fn header(&self, header_context: &HeaderContext) -> Header {
         Header {
             scheme: SCHEME.name.into(),
-            stage: MessageKind::Phase(0),
+            kind: MessageKind::Phase(0),
             epoch: header_context.epoch,
             digest: header_context.digest,
             responders: (1..=SERVERS as u8).collect(),
@@ -105,23 +105,23 @@ impl SealedScheme {
         }
     }
 
-    /// What a server is sent: how many rows to find, then its share of the tables.
+    /// The payload of a message: the number of rows to find, then the share of the tables.
     pub fn payload(&self, top: usize, share: &[u64]) -> Vec<u8> {
         let mut payload = Vec::with_capacity(self.payload_length());
-        // At most 64.
+        // `MAX_TOP` fits into a byte.
         payload.push(top as u8);
         payload.extend(wire::pack_numbers(self.bits, share.iter().copied()));
         payload
     }
 
-    /// How many rows to find, and a share, from a payload.
+    /// Reads a payload: the number of rows to find, and the share.
     pub fn open(&self, payload: &[u8]) -> Result<(usize, Zeroizing<Vec<u64>>), WireError> {
         let need = self.payload_length();
         if payload.len() != need {
             return Err(WireError::Length { what: "the sealed query", have: payload.len(), need });
         }
         let top = usize::from(payload[0]);
-        if !self.takes(top) {
+        if !self.supports_top(top) {
             return Err(WireError::Value { what: "the number of rows to find" });
         }
         let share = wire::unpack_numbers(self.bits, &payload[1..], self.params.levels())?;
@@ -129,7 +129,7 @@ impl SealedScheme {
     }
 
     pub(crate) fn payload_length(&self) -> usize {
-        // Levels number at most 2^22, bits at most 63.
+        // There are at most 2^22 levels of at most 63 bits.
         1 + wire::numbers_length(self.bits, self.params.levels()).unwrap_or(0)
     }
 
@@ -138,12 +138,13 @@ impl SealedScheme {
         before_payload(SCHEME.name, SERVERS, 0, 0) + self.payload_length()
     }
 
-    /// Bytes of what the machine adds for a rank: the sealed record of `record_length` bytes.
+    /// Bytes of an encoded record whose record has `record_length` bytes.
     pub const fn encoded_record_length(record_length: usize) -> usize {
         record_length + aont::OVERHEAD
     }
 
-    /// Bytes of a response: key-check value, then for each rank a word and a sealed record.
+    /// Bytes of a response: the key-check value, then a word and an encoded record for each row
+    /// found.
     pub fn response_length(&self, top: usize, record_length: usize) -> usize {
         CHECK_LENGTH + top * (8 + SealedScheme::encoded_record_length(record_length))
     }
@@ -155,7 +156,7 @@ impl SealedScheme {
     }
 }
 
-/// Bits that hold every number up to `most`.
+/// The bits that hold every number up to `most`.
 fn bits_of(most: u128) -> u32 {
     u128::BITS - most.leading_zeros()
 }
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn bits_hold_every_cost_and_every_violation() {
         let sealed = sealed(vec![3, 1, 2], 100);
-        // 300 takes 9 bits, three violations take 2.
+        // The cost 300 needs 9 bits, three violations need 2.
         assert_eq!((sealed.cost_bits(), sealed.bits()), (9, 11));
         let secret = SecretQuery::new(vec![0, 0, 0])
             .cost_tables(vec![vec![0, 1, 2, 100], vec![0, 100], vec![0, 5, 100]])
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_round_trip_and_nothing_else_is_taken() {
+    fn payloads_round_trip_and_other_bytes_are_refused() {
         let sealed = sealed(vec![3, 1, 2], 100);
         let share: Vec<u64> = (0..9).map(|i| i * 227 % (1 << 11)).collect();
         let payload = sealed.payload(3, &share);
@@ -191,18 +192,18 @@ mod tests {
         assert!(sealed.open(&payload[..payload.len() - 1]).is_err());
         assert!(sealed.open(&[&payload[..], &[0]].concat()).is_err());
         for top in [0, 65, 255] {
-            let mut bent = payload.clone();
-            bent[0] = top;
-            assert!(sealed.open(&bent).is_err(), "{top}");
+            let mut altered = payload.clone();
+            altered[0] = top;
+            assert!(sealed.open(&altered).is_err(), "{top}");
         }
-        // 99 bits leave five of the last byte.
-        let mut bent = payload.clone();
-        *bent.last_mut().unwrap() |= 0x80;
-        assert_eq!(sealed.open(&bent), Err(WireError::Padding));
+        // 9 entries of 11 bits leave five unused bits in the last byte.
+        let mut altered = payload.clone();
+        *altered.last_mut().unwrap() |= 0x80;
+        assert_eq!(sealed.open(&altered), Err(WireError::Padding));
     }
 
     #[test]
-    fn other_promises_than_the_plain_ones_are_refused() {
+    fn other_thresholds_and_verified_answers_are_refused() {
         let params = Params::new(vec![1], 2);
         for params in [
             Params { threshold: 2, ..params.clone() },

@@ -1,5 +1,5 @@
-//! What the proofs share: random instances, an independent brute force, and a search at the level
-//! of symbols.
+//! Common parts of the tests: random cases, an independent brute force, and a search in field
+//! elements.
 
 use crate::candidates::{Candidates, DecodedCost};
 use crate::field::{FieldElement, ModulusRule};
@@ -16,7 +16,7 @@ use crate::secret_query::SecretQuery;
 /// (T, S, B).
 pub(super) type Faults = (usize, usize, usize);
 
-/// A database and somebody who asks, in plain numbers.
+/// A database and a query, in plain numbers.
 pub(super) struct TestCase {
     pub(super) ranges: Vec<u32>,
     pub(super) rows: Vec<Vec<u16>>,
@@ -33,8 +33,8 @@ pub(super) fn chance(random: &mut SeededRandom, percent: u64) -> bool {
 }
 
 impl TestCase {
-    /// Small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and "all immutable" come
-    /// up often.
+    /// A random case with small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and
+    /// "all immutable" are frequent.
     pub(super) fn random(
         scheme: &Scheme,
         faults: Faults,
@@ -50,8 +50,8 @@ impl TestCase {
             (0..1 + random.below(most_rows)).map(|_| (0..d).map(|k| level(random, k) as u16).collect()).collect();
         let x: Vec<u32> = (0..d).map(|k| level(random, k)).collect();
         if chance(random, 20) {
-            let place = random.below(rows.len() as u64) as usize;
-            rows[place] = x.iter().map(|&level| level as u16).collect();
+            let row = random.below(rows.len() as u64) as usize;
+            rows[row] = x.iter().map(|&level| level as u16).collect();
         }
         let gated = scheme.constraint != ConstraintKind::None;
         let everything = chance(random, 10);
@@ -76,8 +76,8 @@ impl TestCase {
             ..Params::new(ranges.clone(), rows.len())
         };
         let mut case = TestCase { ranges, rows, x, immutable, weights, cost, gate, params };
-        // The widest mask that keeps this person's distances in order (ties are broken by the
-        // mask).
+        // The largest d_min that keeps the distances of this query in order (masks may change the
+        // order of ties).
         let mut values: Vec<i128> = case.brute_force(scheme).into_iter().flatten().collect();
         values.sort_unstable();
         values.dedup();
@@ -106,8 +106,8 @@ impl TestCase {
         SchemeInstance::new(scheme, self.params.clone(), rule).unwrap()
     }
 
-    /// The cost of each row, from the definitions and nothing of the engine; smaller is better;
-    /// `None` where hidden.
+    /// The cost of each row, computed from the definitions without the code under test. Smaller is
+    /// better; `None` if the row does not match.
     pub(super) fn brute_force(&self, scheme: &Scheme) -> Vec<Option<i128>> {
         let p = self.params.exponent;
         self.rows
@@ -141,7 +141,7 @@ pub(super) fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
     each.min_by_key(|&(row, cost)| (cost, row))
 }
 
-/// One search at the level of symbols; `spoil` may change or drop the answers of a phase.
+/// Runs one search in field elements. `spoil` may change or drop the answers of a phase.
 pub(super) fn play(
     instance: &SchemeInstance,
     secret: &SecretQuery,
@@ -150,52 +150,52 @@ pub(super) fn play(
     mut spoil: impl FnMut(&mut Vec<Option<Vec<FieldElement>>>, &mut SeededRandom),
 ) -> Result<(Candidates, Vec<usize>), SearchError> {
     let mut theta = vec![false; rows.iter().len()];
-    let mut rounds: Vec<PhaseState> = vec![];
+    let mut states: Vec<PhaseState> = vec![];
     let mut result = None;
     let mut lying_servers = vec![];
     for phase in 0..instance.phases() {
-        let round = PhaseState::new(instance, phase, secret, &theta, rounds.last(), random);
+        let state = PhaseState::new(instance, phase, secret, &theta, states.last(), random);
         let mut tau = [0; 32];
         random.fill(&mut tau);
         let keys = RootKey::new(0, [1; 32]).transcript(&tau);
         let mut answers: Vec<Option<Vec<FieldElement>>> = (0..instance.responders(phase))
             .map(|server| {
-                let program = instance.program(phase, &round.shares()[server]);
+                let program = instance.program(phase, &state.shares()[server]);
                 let kappa = instance.kappa(phase);
                 let outputs = program.outputs.len();
                 let randomness = keys.rows(instance.field(), outputs, kappa, instance.params().d_min);
-                Some(answer(instance, phase, server, &round, rows, &randomness))
+                Some(answer(instance, phase, server, &state, rows, &randomness))
             })
             .collect();
         spoil(&mut answers, random);
-        let values = round.decode(instance, answers, random)?;
+        let values = state.decode(instance, answers, random)?;
         lying_servers.extend(&values.lying_servers);
         let mut candidates = Candidates::read(instance, phase, &values, &theta, rows.iter().len())?;
         theta = candidates.take_theta();
         result = Some(candidates);
-        rounds.push(round);
+        states.push(state);
     }
     lying_servers.sort_unstable();
     lying_servers.dedup();
     Ok((result.unwrap(), lying_servers))
 }
 
-/// What one server (counted from 0) answers.
+/// The answer of one server, counted from 0.
 pub(super) fn answer(
     instance: &SchemeInstance,
     phase: usize,
     server: usize,
-    round: &PhaseState,
+    state: &PhaseState,
     rows: &Rows,
     randomness: &impl RowRandomness,
 ) -> Vec<FieldElement> {
-    let program = instance.program(phase, &round.shares()[server]);
+    let program = instance.program(phase, &state.shares()[server]);
     let alpha = instance.points()[server];
     let job = ScanJob { field: instance.field(), alpha, kappa: instance.kappa(phase), program: &program, order: None };
     row_function::answer(&job, rows, randomness)
 }
 
-/// Compares a decoded search with brute force. Masked ties may go to any of the tied rows.
+/// Compares a decoded search with brute force. With masks, any of the tied rows may win.
 pub(super) fn assert_nearest(scheme: &Scheme, case: &TestCase, candidates: &Candidates, context: &str) {
     let costs = case.brute_force(scheme);
     let nearest = candidates.nearest(1);
@@ -203,24 +203,26 @@ pub(super) fn assert_nearest(scheme: &Scheme, case: &TestCase, candidates: &Cand
     match best(&costs) {
         None => assert!(nearest.is_empty(), "{}: {context}", scheme.name),
         Some((row, cost)) => {
-            let (position, price) = nearest[0];
+            let (position, decoded) = nearest[0];
             assert_eq!(costs[position], Some(cost), "{}: {context}", scheme.name);
-            match price {
-                DecodedCost::Exactly(price) => assert_eq!(i128::from(price), cost.abs(), "{}: {context}", scheme.name),
-                DecodedCost::AtMost(price) => {
-                    let noise = i128::from(price) - cost;
+            match decoded {
+                DecodedCost::Exactly(decoded) => {
+                    assert_eq!(i128::from(decoded), cost.abs(), "{}: {context}", scheme.name)
+                }
+                DecodedCost::AtMost(decoded) => {
+                    let noise = i128::from(decoded) - cost;
                     assert!((0..i128::from(case.params.d_min)).contains(&noise), "{}: {context}", scheme.name);
                 }
                 DecodedCost::Unknown => {}
             }
-            if !matches!(price, DecodedCost::AtMost(_)) {
+            if !matches!(decoded, DecodedCost::AtMost(_)) {
                 assert_eq!(position, row, "{}: ties go to the first row: {context}", scheme.name);
             }
         }
     }
 }
 
-/// Runs `test` on all schemes with one thread per core.
+/// Runs `test` for all schemes, with one thread per core.
 pub(super) fn for_all_schemes(test: impl Fn(&'static Scheme) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let all = crate::scheme::ALL;

@@ -1,13 +1,13 @@
-//! Servers, κ, field bounds and communication costs follow from the descriptions and equal the
-//! published formulas.
+//! Numbers of servers, κ, field bounds and communication costs follow from the scheme descriptions
+//! and equal the published formulas.
 
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
 use crate::scheme::instance::SchemeInstance;
 
-/// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from
-/// the tables.
+/// Name, κ per phase, N, cost as a function of d and M, bound as a function of (R, d, L1, F,
+/// d_min); written by hand from the tables of the paper.
 type Row = (&'static str, &'static [usize], usize, fn(u128, u128) -> u128, fn(u128, u128, u128, u128, u128) -> u128);
 
 const P: u128 = 4;
@@ -16,20 +16,20 @@ const P: u128 = 4;
 const TABLE: &[Row] = &[
     ("baseline",             &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
     ("diff",                 &[1],    2, |d, m| 2*d + 2*m - 2,    |r, d, _, _, _| 2*r*r*d),
-    ("d_min",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, mask| r*r*d + mask - 1),
+    ("mask",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, d_min| r*r*d + d_min - 1),
     ("two-phase",            &[2, 2], 3, |d, m| 9*d + 9*m,        |r, d, _, _, _| r*r*d),
     ("two-phase-4",          &[3, 2], 4, |d, m| 8*d + 10*m,       |r, d, _, _, _| r*r*d),
     ("single-phase",         &[2],    3, |d, m| 6*d + 3*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
     ("baseline+",            &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, _| l1*r*r*d),
     ("diff+",                &[2],    3, |d, m| 6*d + 3*m - 3,    |r, d, l1, _, _| 2*l1*r*r*d),
-    ("d_min+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
+    ("mask+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, d_min| l1*r*r*d + d_min - 1),
     ("two-phase+",           &[2, 3], 4, |d, m| 14*d + 11*m,      |r, d, l1, _, _| l1*r*r*d),
     ("single-phase+",        &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
     ("lp",                   &[3],    4, |d, m| P*d + P*m,        |r, d, _, _, _| r.pow(P as u32)*d),
     ("dot",                  &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
     ("linear-baseline+",     &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, _| l1*r*r*d),
     ("linear-diff+",         &[1],    2, |d, m| 4*d + 2*m - 2,    |r, d, l1, _, _| 2*l1*r*r*d),
-    ("linear-mask+",         &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
+    ("linear-mask+",         &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, d_min| l1*r*r*d + d_min - 1),
     ("linear-single-phase",  &[1],    2, |d, m| 4*d + 2*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
     ("linear-single-phase+", &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
     ("linear-lp",            &[1],    2, |d, m| 2*(P-1)*d + 2*m,  |r, d, _, _, _| r.pow(P as u32)*d),
@@ -61,8 +61,8 @@ fn descriptions_give_the_tables_formulas() {
 }
 
 #[test]
-fn tables_cost_one_symbol_per_level() {
-    // Σ(R_k + 1) = 101·11 symbols up per table and server.
+fn tables_cost_one_element_per_level() {
+    // Σ(R_k + 1) = 101·11 elements up per table and server.
     for (name, up) in [("table", 1), ("gated-tables", 2)] {
         let instance =
             SchemeInstance::new(scheme::named(name).unwrap(), params(100, 11, 500), ModulusRule::Deployment).unwrap();
@@ -94,7 +94,7 @@ fn thresholds_silence_and_lies_add_the_servers_they_need() {
 }
 
 #[test]
-fn verified_answers_cost_twice_and_one_symbol() {
+fn verified_answers_double_the_elements_and_add_one_per_server() {
     for name in ["baseline", "linear-baseline+", "gated", "gated-tables"] {
         let plain =
             SchemeInstance::new(scheme::named(name).unwrap(), params(10, 4, 9), ModulusRule::Deployment).unwrap();
@@ -108,14 +108,14 @@ fn verified_answers_cost_twice_and_one_symbol() {
 
 #[test]
 fn declared_degrees_are_the_highest_that_remain() {
-    // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is
-    // too high.
+    // κ + 1 answers decode (tests/exactness.rs). This test shows that κ answers do not, so no
+    // declared degree is too high.
     use crate::phase::PhaseState;
     use crate::random::SeededRandom;
     use crate::row_function::{RowRandomness, Rows, ScanJob, answer};
     use crate::secret_query::SecretQuery;
-    struct Bare;
-    impl RowRandomness for Bare {
+    struct NoRandomness;
+    impl RowRandomness for NoRandomness {
         fn pad(&self, _: usize, _: usize, _: usize) -> crate::field::FieldElement {
             Default::default()
         }
@@ -130,24 +130,24 @@ fn declared_degrees_are_the_highest_that_remain() {
         }
     }
     for scheme in scheme::ALL {
-        // One server to spare, so that a polynomial of degree κ + 1 would show as a lie.
+        // With one spare server, a polynomial of degree κ + 1 is detected as a lie.
         let params = Params { silent: 1, cost_limit: 1000, ..params(9, 2, 4) };
         let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[9, 9], [[1, 2], [9, 0], [3, 3], [7, 8]]).unwrap();
         let secret = SecretQuery::new(vec![3, 5]);
-        let mut rounds: Vec<PhaseState> = vec![];
+        let mut states: Vec<PhaseState> = vec![];
         let mut random = SeededRandom::new(13);
         for phase in 0..instance.phases() {
-            rounds.push(PhaseState::new(&instance, phase, &secret, &[true; 4], rounds.last(), &mut random));
+            states.push(PhaseState::new(&instance, phase, &secret, &[true; 4], states.last(), &mut random));
             let (field, kappa) = (instance.field(), instance.kappa(phase));
-            let columns: Vec<Option<Vec<_>>> = rounds[phase]
+            let columns: Vec<Option<Vec<_>>> = states[phase]
                 .shares()
                 .iter()
                 .zip(instance.points())
                 .map(|(share, &alpha)| {
                     let program = instance.program(phase, share);
                     let job = ScanJob { field, alpha, kappa, program: &program, order: None };
-                    let mut elements = answer(&job, &rows, &Bare);
+                    let mut elements = answer(&job, &rows, &NoRandomness);
                     let outputs = program.outputs.len();
                     elements
                         .iter_mut()

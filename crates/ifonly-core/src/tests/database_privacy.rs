@@ -1,6 +1,6 @@
-//! Database privacy by exhaustive enumeration on tiny fields: over all randomness of the servers,
-//! given the decoded values everything else that the user sees is uniform. Every pad coefficient of
-//! every row is needed for that.
+//! Database privacy by exhaustive enumeration on tiny fields. Over all randomness of the servers,
+//! everything that the user sees beside the decoded values is uniform given these values. Every pad
+//! coefficient of every row is needed for that.
 
 use super::common::{answer, for_all_schemes};
 use crate::field::{Field, FieldElement, ModulusRule};
@@ -13,47 +13,47 @@ use crate::scheme::{ConstraintKind, DecodeRule, Scheme};
 use crate::secret_query::SecretQuery;
 use std::collections::BTreeMap;
 
-/// The servers' randomness as a table, with a fault where a test wants one.
-struct Tabled {
+/// The servers' randomness as a table, optionally with a defect.
+struct TableRandomness {
     pads: Vec<FieldElement>,
     kappa: usize,
     outputs: usize,
     rho: Vec<FieldElement>,
     sigma: Vec<FieldElement>,
     mu: Vec<FieldElement>,
-    missing: Missing,
+    defect: Defect,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Missing {
-    Nothing,
-    /// This pad is left out in all rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Defect {
+    None,
+    /// This pad is zero in all rows.
     Pad(usize, usize),
     /// Row 1 uses the pads of row 0, as in the paper's appendix.
-    Freshness,
+    SharedPads,
 }
 
-impl Tabled {
+impl TableRandomness {
     fn draw(
         instance: &SchemeInstance,
         phase: usize,
         rows: usize,
-        missing: Missing,
+        defect: Defect,
         all: &mut ExhaustiveRandom,
-    ) -> Tabled {
+    ) -> TableRandomness {
         let count = rows * instance.outputs(phase) * instance.kappa(phase);
         let pads = (0..count).map(|_| instance.field().sample(all)).collect();
-        Tabled { pads, ..Tabled::draw_secrets(instance, phase, rows, missing, all) }
+        TableRandomness { pads, ..TableRandomness::draw_secrets(instance, phase, rows, defect, all) }
     }
 
-    /// Everything but the pads.
+    /// Draws everything except the pads.
     fn draw_secrets(
         instance: &SchemeInstance,
         phase: usize,
         rows: usize,
-        missing: Missing,
+        defect: Defect,
         all: &mut ExhaustiveRandom,
-    ) -> Tabled {
+    ) -> TableRandomness {
         let (field, kappa, outputs) = (instance.field(), instance.kappa(phase), instance.outputs(phase));
         let uses = |wanted: fn(&OutputExpr) -> bool| {
             let length = |slot: &usize| vec![FieldElement::ZERO; *slot];
@@ -61,7 +61,7 @@ impl Tabled {
                 crate::share::SlotVectors::new(instance.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
             if instance.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
         };
-        Tabled {
+        TableRandomness {
             pads: vec![],
             kappa,
             outputs,
@@ -72,15 +72,15 @@ impl Tabled {
             mu: (0..uses(|output| matches!(output, OutputExpr::Masked { .. })))
                 .map(|_| field.reduce(all.below(instance.params().d_min)))
                 .collect(),
-            missing,
+            defect,
         }
     }
 }
 
-impl RowRandomness for Tabled {
+impl RowRandomness for TableRandomness {
     fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement {
-        let row = if self.missing == Missing::Freshness { 0 } else { position };
-        if self.missing == Missing::Pad(output, j) {
+        let row = if self.defect == Defect::SharedPads { 0 } else { position };
+        if self.defect == Defect::Pad(output, j) {
             return FieldElement::ZERO;
         }
         self.pads[(row * self.outputs + output) * self.kappa + j - 1]
@@ -101,47 +101,47 @@ fn tiny(scheme: &Scheme, rows: usize, threshold: usize, verified: bool) -> Param
     Params { weight_limit: 2, cost_limit: 2, exponent: 4, d_min, threshold, verified, ..Params::new(vec![1], rows) }
 }
 
-fn person(scheme: &Scheme) -> SecretQuery {
+fn query(scheme: &Scheme) -> SecretQuery {
     SecretQuery::new(vec![1]).immutable(vec![scheme.constraint != ConstraintKind::None])
 }
 
-/// Whether a row of the one-feature database qualifies for `person`.
+/// Whether each row of the database with one feature matches `query`.
 fn theta(scheme: &Scheme, rows: &Rows) -> Vec<bool> {
     rows.iter().map(|row| scheme.constraint == ConstraintKind::None || row[0] == 1).collect()
 }
 
 type Answers = Vec<u64>;
-/// How often each vector of answers comes up, by the decoded values.
+/// How often each vector of answers occurs, by decoded values.
 type Views = BTreeMap<Vec<u64>, BTreeMap<Answers, u64>>;
 
-fn views(instance: &SchemeInstance, phase: usize, rows: &Rows, missing: Missing) -> Views {
+fn views(instance: &SchemeInstance, phase: usize, rows: &Rows, defect: Defect) -> Views {
     let scheme = instance.scheme();
     let theta = theta(scheme, rows);
-    // The user's draws are fixed: the statement holds for each of them.
+    // The user's draws are fixed; the statement holds for each of them.
     let random = &mut SeededRandom::new(11);
-    let secret = person(scheme);
-    let mut rounds: Vec<PhaseState> = vec![];
+    let secret = query(scheme);
+    let mut states: Vec<PhaseState> = vec![];
     for phase in 0..=phase {
-        rounds.push(PhaseState::new(instance, phase, &secret, &theta, rounds.last(), random));
+        states.push(PhaseState::new(instance, phase, &secret, &theta, states.last(), random));
     }
-    let round = &rounds[phase];
+    let state = &states[phase];
     let answered = instance.answer_length(phase) / instance.outputs(phase);
     let mut views = Views::new();
     let mut all = ExhaustiveRandom::default();
     while all.next_run() {
-        let randomness = Tabled::draw(instance, phase, answered, missing, &mut all);
+        let randomness = TableRandomness::draw(instance, phase, answered, defect, &mut all);
         let answers: Vec<Vec<FieldElement>> = (0..instance.responders(phase))
-            .map(|server| answer(instance, phase, server, round, rows, &randomness))
+            .map(|server| answer(instance, phase, server, state, rows, &randomness))
             .collect();
         let seen = answers.iter().flatten().map(|element| element.value()).collect();
-        let decoded = round.decode(instance, answers.into_iter().map(Some).collect(), random).unwrap();
+        let decoded = state.decode(instance, answers.into_iter().map(Some).collect(), random).unwrap();
         let values = decoded.values.iter().map(|value| value.value()).collect();
         *views.entry(values).or_default().entry(seen).or_default() += 1;
     }
     views
 }
 
-/// Given the decoded values, all q^(κ·outputs·rows) vectors of answers that fit them come up
+/// Whether, given the decoded values, all q^(κ·outputs·rows) consistent vectors of answers occur
 /// equally often.
 fn is_uniform(instance: &SchemeInstance, phase: usize, views: &Views) -> bool {
     let free = instance.kappa(phase) * instance.answer_length(phase);
@@ -152,7 +152,7 @@ fn is_uniform(instance: &SchemeInstance, phase: usize, views: &Views) -> bool {
     })
 }
 
-/// Two rows where that can be enumerated, else one (three and two for differences).
+/// Two rows if they can be enumerated, else one (three and two for differences).
 fn instances(scheme: &'static Scheme) -> Vec<(SchemeInstance, Rows)> {
     let extra = usize::from(matches!(scheme.phases[0].decode_rule, DecodeRule::Difference));
     [(2, 1, false), (1, 2, false), (1, 1, true)]
@@ -178,7 +178,7 @@ fn beside_the_decoded_values_everything_is_uniform() {
         assert!(!instances.is_empty(), "{}", scheme.name);
         for (instance, rows) in instances {
             for phase in 0..instance.phases() {
-                let views = views(&instance, phase, &rows, Missing::Nothing);
+                let views = views(&instance, phase, &rows, Defect::None);
                 assert!(is_uniform(&instance, phase, &views), "{} phase {phase}", scheme.name);
             }
         }
@@ -190,39 +190,44 @@ fn every_pad_is_needed_and_every_row_needs_its_own() {
     for_all_schemes(|scheme| {
         let (instance, rows) = instances(scheme).remove(0);
         for phase in 0..instance.phases() {
-            let mut faults: Vec<Missing> = (0..instance.outputs(phase))
-                .flat_map(|output| (1..=instance.kappa(phase)).map(move |j| Missing::Pad(output, j)))
+            let mut defects: Vec<Defect> = (0..instance.outputs(phase))
+                .flat_map(|output| (1..=instance.kappa(phase)).map(move |j| Defect::Pad(output, j)))
                 .collect();
             if instance.answer_length(phase) > instance.outputs(phase) {
-                faults.push(Missing::Freshness);
+                defects.push(Defect::SharedPads);
             }
-            for missing in faults {
-                let views = views(&instance, phase, &rows, missing);
-                assert!(!is_uniform(&instance, phase, &views), "{} phase {phase} does not miss a pad", scheme.name);
+            for defect in defects {
+                let views = views(&instance, phase, &rows, defect);
+                assert!(
+                    !is_uniform(&instance, phase, &views),
+                    "{} phase {phase}: {defect:?} makes no difference",
+                    scheme.name
+                );
             }
         }
     });
 }
 
-/// The distribution of everything the user sees in all phases, with one row that does not qualify
-/// at `hidden`.
+/// The distribution of everything that the user sees in all phases, with the row `hidden`, which
+/// does not match.
 fn gated_views(scheme: &'static Scheme, hidden: [u16; 2]) -> Vec<Views> {
-    // Feature 0 is immutable, so a row that differs there does not qualify, whatever feature 1 is.
+    // Feature 0 is immutable, so a row with another level there does not match, whatever the level
+    // of feature 1 is.
     let params = Params { weight_limit: 1, cost_limit: 1, ..Params::new(vec![1, 1], 2) };
     let instance = SchemeInstance::new(scheme, params, ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[1, 1], [[1, 0], hidden]).unwrap();
     let secret = SecretQuery::new(vec![1, 1]).immutable(vec![true, false]);
     let random = &mut SeededRandom::new(12);
-    let mut rounds: Vec<PhaseState> = vec![];
+    let mut states: Vec<PhaseState> = vec![];
     (0..instance.phases())
         .map(|phase| {
-            rounds.push(PhaseState::new(&instance, phase, &secret, &[true, false], rounds.last(), random));
+            states.push(PhaseState::new(&instance, phase, &secret, &[true, false], states.last(), random));
             let mut views = Views::new();
             let mut all = ExhaustiveRandom::default();
             while all.next_run() {
-                let randomness = Tabled::draw(&instance, phase, 2, Missing::Nothing, &mut all);
+                let randomness = TableRandomness::draw(&instance, phase, 2, Defect::None, &mut all);
                 let answers = (0..instance.responders(phase))
-                    .flat_map(|server| answer(&instance, phase, server, &rounds[phase], &rows, &randomness))
+                    .flat_map(|server| answer(&instance, phase, server, &states[phase], &rows, &randomness))
                     .map(|element| element.value())
                     .collect();
                 *views.entry(vec![]).or_default().entry(answers).or_default() += 1;
@@ -236,7 +241,9 @@ fn gated_views(scheme: &'static Scheme, hidden: [u16; 2]) -> Vec<Views> {
 fn rows_outside_the_gate_reveal_nothing() {
     for_all_schemes(|scheme| {
         if scheme.name == "two-phase+" {
-            return; // four servers and κ = 3 take q = 5 and 5^6 times as long; two-phase has the same first phase
+            // Four servers and κ = 3 need q = 5 and take 5^6 times as long. Phase 0 is that of
+            // two-phase.
+            return;
         }
         match scheme.constraint {
             ConstraintKind::Zeros | ConstraintKind::Table => {
@@ -251,13 +258,13 @@ fn rows_outside_the_gate_reveal_nothing() {
 }
 
 #[test]
-fn a_gated_row_outside_is_uniform_by_itself() {
-    // One row that does not qualify: its two decoded symbols are uniform on F_q\{0} × F_q.
+fn a_gated_row_that_does_not_match_is_uniform_by_itself() {
+    // One row that does not match: its two decoded elements are uniform on F_q\{0} × F_q.
     for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
         let scheme = crate::scheme::named(name).unwrap();
         let instance = SchemeInstance::new(scheme, tiny(scheme, 1, 1, false), ModulusRule::Paper).unwrap();
         let rows = Rows::new(&[1], [[0]]).unwrap();
-        let views = views(&instance, 0, &rows, Missing::Nothing);
+        let views = views(&instance, 0, &rows, Defect::None);
         let q = instance.field().q();
         assert_eq!(views.len() as u64, (q - 1) * q, "{name}");
         let weights: Vec<u64> = views.values().map(|seen| seen.values().sum()).collect();
@@ -265,35 +272,34 @@ fn a_gated_row_outside_is_uniform_by_itself() {
     }
 }
 
-/// How often each value of the first phase's only row is decoded, over all ρ, σ and μ of the
-/// servers.
+/// How often each value of the only row is decoded in phase 0, over all ρ, σ and μ of the servers.
 fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQuery) -> BTreeMap<Vec<u64>, u64> {
     let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
     let rows = Rows::new(&params.ranges, [[row]]).unwrap();
     let random = &mut SeededRandom::new(13);
-    let round = PhaseState::new(&instance, 0, secret, &[false], None, random);
+    let state = PhaseState::new(&instance, 0, secret, &[false], None, random);
     let mut counts = BTreeMap::new();
     let mut all = ExhaustiveRandom::default();
     while all.next_run() {
-        // Pads cancel in decoding, so they need not be played.
+        // Pads cancel in decoding, so they are not enumerated.
         let mut pads = SeededRandom::new(14);
-        let randomness = Tabled {
+        let randomness = TableRandomness {
             pads: (0..instance.outputs(0) * instance.kappa(0)).map(|_| instance.field().sample(&mut pads)).collect(),
-            ..Tabled::draw_secrets(&instance, 0, 1, Missing::Nothing, &mut all)
+            ..TableRandomness::draw_secrets(&instance, 0, 1, Defect::None, &mut all)
         };
         let answers = (0..instance.responders(0))
-            .map(|server| Some(answer(&instance, 0, server, &round, &rows, &randomness)))
+            .map(|server| Some(answer(&instance, 0, server, &state, &rows, &randomness)))
             .collect();
-        let values = round.decode(&instance, answers, random).unwrap();
+        let values = state.decode(&instance, answers, random).unwrap();
         *counts.entry(values.values.iter().map(|value| value.value()).collect()).or_default() += 1;
     }
     counts
 }
 
 #[test]
-fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
-    // A row that is one or two levels off decodes to every non-zero number equally often; without ρ
-    // it would be 1 or 4.
+fn phase_0_reveals_of_a_row_only_whether_it_matches() {
+    // A row that differs by one or two levels decodes to every non-zero value equally often;
+    // without ρ it would decode to 1 or 4.
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
         let scheme = crate::scheme::named(name).unwrap();
         let params = Params::new(vec![2], 1);
@@ -308,7 +314,7 @@ fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
 }
 
 #[test]
-fn gated_pairs_of_rows_however_far_outside_are_uniform() {
+fn gated_outputs_of_every_row_that_does_not_match_are_uniform() {
     for_all_schemes(|scheme| {
         if !matches!(scheme.phases[0].decode_rule, DecodeRule::Gated) {
             return;
@@ -346,34 +352,34 @@ fn masked_costs_are_uniform_below_the_mask() {
 
 #[test]
 fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
-    // One server adds any fixed lie to the two symbols of one row; over all r and all shares it
-    // passes at most 1/(q − 1).
+    // One server adds a fixed lie to the two elements of one row. Over all r and all shares it is
+    // accepted with probability at most 1/(q − 1).
     let scheme = crate::scheme::named("baseline").unwrap();
     let params = Params { verified: true, ..Params::new(vec![1], 1) };
     let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
     let field: &Field = instance.field();
     let q = field.q();
     let rows = Rows::new(&[1], [[1]]).unwrap();
-    let zero = Tabled {
+    let zero = TableRandomness {
         pads: vec![FieldElement::ZERO; 2],
         kappa: 1,
         outputs: 2,
         rho: vec![],
         sigma: vec![],
         mu: vec![],
-        missing: Missing::Nothing,
+        defect: Defect::None,
     };
     for (first, second) in (0..q).flat_map(|a| (0..q).map(move |b| (a, b))).filter(|&lie| lie != (0, 0)) {
         let (mut passed, mut total) = (0, 0);
         let mut all = ExhaustiveRandom::default();
         while all.next_run() {
-            let round = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[false], None, &mut all);
+            let state = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[false], None, &mut all);
             let mut answers: Vec<Option<Vec<FieldElement>>> =
-                (0..2).map(|server| Some(answer(&instance, 0, server, &round, &rows, &zero))).collect();
+                (0..2).map(|server| Some(answer(&instance, 0, server, &state, &rows, &zero))).collect();
             let lying = answers[1].as_mut().unwrap();
             lying[0] = field.add(lying[0], field.reduce(first));
             lying[1] = field.add(lying[1], field.reduce(second));
-            passed += u64::from(round.decode(&instance, answers, &mut SeededRandom::new(0)).is_ok());
+            passed += u64::from(state.decode(&instance, answers, &mut SeededRandom::new(0)).is_ok());
             total += 1;
         }
         assert!(passed * (q - 1) <= total, "lie ({first}, {second}): {passed} of {total}");

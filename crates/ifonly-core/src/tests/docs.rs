@@ -1,5 +1,5 @@
-//! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core
-//! tests::docs` rewrites it.
+//! `docs/schemes.md` equals the page that is generated from the scheme descriptions.
+//! `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` writes it.
 
 use crate::describe::{formula, table};
 use crate::field::ModulusRule;
@@ -17,18 +17,23 @@ fn page() -> String {
     };
     let verified = Params { verified: true, ..params(100, 11, 500) };
     format!(
-        "# All schemes\n\n\
-         Printed by `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` from the scheme descriptions in \
-         `crates/ifonly-core/src/scheme/`; nothing on this page is typed in. Symbols count all servers and both \
-         directions, without the record; bytes are the packed payloads on the wire, without headers (a carried vector, in \
-         parentheses, is sent again because servers keep no state, and counts only there). T = 1, S = B = 0; more of them add \
-         servers: N = κ + 1 + S + 2B, κ growing with T. Weights up to 10, d_min = 10, p = 4, any number of immutable features, \
-         table entries up to 10·R². \n\n\
+        "# Schemes\n\n\
+         `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` generates this page from the scheme\n\
+         descriptions in `crates/ifonly-core/src/scheme/`. Do not edit it.\n\n\
+         - *Elements* are field elements, over all servers, without the record.\n\
+         - *Bytes* are packed payloads, over all servers, without headers.\n\
+         - A vector in parentheses is sent again in phase 1, because servers keep no state. It counts in the\n  \
+           bytes, not in the elements.\n\
+         - Elements of `sealed` are integers mod 2^k, and its bits are k.\n\n\
+         T = 1 and S = B = 0. Larger values need more servers: N = κ + 1 + S + 2B, and κ grows with T.\n\
+         Weights are at most 10, d_min = 10, p = 4, table entries are at most 10·R², and any number of\n\
+         features may be immutable.\n\n\
          ## Wine: d = 11, R = 100, M = 500\n\n{}\n\
-         ## A large database: d = 32, R = 255, M = 1,000,000\n\n{}\n\
+         ## Large database: d = 32, R = 255, M = 1,000,000\n\n{}\n\
          ## Verified answers: d = 11, R = 100, M = 500\n\n\
-         Every vector is shared twice, the second time scaled by a secret r. Schemes that are not linear in the shares have \
-         no such form, and masks must not: whoever shares r = 0 would take them off.\n\n{}",
+         The client shares every vector twice, the second time scaled by a secret r. Schemes that are not\n\
+         linear in the shares have no verified variant. Mask schemes must not have one: a client that shares\n\
+         r = 0 would remove the masks.\n\n{}",
         table(&params(100, 11, 500)),
         table(&params(255, 32, 1_000_000)),
         table(&verified),
@@ -41,11 +46,14 @@ fn the_page_of_schemes_is_up_to_date() {
     if std::env::var_os("IFONLY_BLESS").is_some() {
         std::fs::write(path, page()).unwrap();
     }
-    assert!(std::fs::read_to_string(path).unwrap() == page(), "docs/schemes.md is out of date; bless it");
+    assert!(
+        std::fs::read_to_string(path).unwrap() == page(),
+        "docs/schemes.md is out of date; write it again with IFONLY_BLESS=1"
+    );
 }
 
 #[test]
-fn formulas_read_like_the_papers() {
+fn formulas_equal_those_of_the_paper() {
     let instance = |name: &str| {
         let params = Params { exponent: 4, ..Params::new(vec![9; 3], 7) };
         SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap()

@@ -1,4 +1,4 @@
-//! The paper's worked example, and its errata as computations.
+//! The paper's worked example, and its errata as computations (docs/paper.md).
 
 use super::common::{answer, play};
 use crate::dmin::{MaskRule, d_min};
@@ -18,8 +18,8 @@ fn distance(x: &[i64], y: &[i64]) -> i64 {
 
 #[test]
 fn the_worked_example_of_masking() {
-    // R = 20, d = 2: the smallest prime above 800 is 809. Distances 365 and 325, so masks have the
-    // support 0..39.
+    // R = 20, d = 2: the smallest prime above 800 is 809. The distances are 365 and 325, so masks
+    // are in 0..=39.
     let rows = Rows::new(&[20, 20], [[20, 0], [0, 20]]).unwrap();
     let rejected = vec![vec![1, 2], vec![2, 1]];
     assert_eq!(distance(&[1, 2], &[20, 0]), 365);
@@ -29,7 +29,7 @@ fn the_worked_example_of_masking() {
         SchemeInstance::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), ModulusRule::Paper);
     assert_eq!(plain.unwrap().field().q(), 809);
     let params = Params { d_min: 40, ..Params::new(vec![20, 20], 2) };
-    let instance = SchemeInstance::new(scheme::named("d_min").unwrap(), params, ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(scheme::named("mask").unwrap(), params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(14);
     for (x, nearest) in [(vec![1, 2], 1), (vec![2, 1], 0)] {
         for _ in 0..200 {
@@ -45,8 +45,8 @@ fn lemma_2_weights_do_shrink_gaps() {
     assert_eq!(weighted([3, 0], [1, 1]).abs_diff(weighted([0, 2], [1, 1])), 5);
     assert_eq!(weighted([3, 0], [1, 2]).abs_diff(weighted([0, 2], [1, 2])), 1);
     assert_eq!(weighted([3, 0], [4, 9]).abs_diff(weighted([0, 2], [4, 9])), 0);
-    // With d_min = 5 for equal weights, 6 of the 25 pairs of masks choose the wrong row under w =
-    // (1, 2).
+    // d_min is 5 for equal weights. With w = (1, 2), 6 of the 25 pairs of masks choose the wrong
+    // row.
     let pairs = (0..5).flat_map(|a| (0..5).map(move |b| (a, b)));
     assert_eq!(pairs.filter(|(a, b)| 9 + a < 8 + b).count(), 6);
 }
@@ -55,7 +55,7 @@ fn lemma_2_weights_do_shrink_gaps() {
 fn a_masked_distance_wraps_at_the_papers_field_size() {
     // q = 809 holds Δ = 800, but not 800 + 39.
     let params = Params { d_min: 40, ..Params::new(vec![20, 20], 1) };
-    let mask = scheme::named("d_min").unwrap();
+    let mask = scheme::named("mask").unwrap();
     let refused = SchemeInstance::with_field(mask, params.clone(), 809, &[1, -1]).unwrap_err();
     assert_eq!(refused, SchemeInstanceError::FieldTooSmall { q: 809, bound: 839, scheme: "mask" });
     assert_eq!((800 + 39) % 809, 30);
@@ -67,20 +67,20 @@ fn the_transform_by_ten_does_not_preserve_order() {
     let nearest = |x: i64, ys: [i64; 2]| if (x - ys[0]).abs() <= (x - ys[1]).abs() { 0 } else { 1 };
     assert_eq!(nearest(10, [10, 1]), 0);
     assert_eq!(nearest(10, [100, 10]), 1);
-    // And its field is too small for the levels 0..=200.
+    // The field of the paper is also too small for the levels 0..=200.
     let baseline = scheme::named("baseline").unwrap();
     let refused = SchemeInstance::with_field(baseline, Params::new(vec![200, 200], 1), 40_009, &[1, -1]).unwrap_err();
     assert_eq!(refused, SchemeInstanceError::FieldTooSmall { q: 40_009, bound: 80_000, scheme: "baseline" });
 }
 
 #[test]
-fn alpha_zero_hands_over_the_secret() {
+fn alpha_zero_is_refused_because_it_reveals_the_secret() {
     let baseline = scheme::named("baseline").unwrap();
     assert!(SchemeInstance::with_field(baseline, Params::new(vec![20], 1), 809, &[0, 1]).is_err());
 }
 
-/// One row's answers of the paper's own four-server first phase, `ρ‖Q1∘y − Q1∘Q2‖²`, of which the
-/// user cancels α⁴‖Z1∘Z2‖².
+/// The answers for one row in the paper's own phase 0 for four servers, `ρ‖Q1∘y − Q1∘Q2‖²`, of
+/// which the user cancels α⁴‖Z1∘Z2‖².
 #[test]
 fn the_remarks_first_phase_loses_theta() {
     let field = Field::new(809).unwrap();
@@ -89,7 +89,7 @@ fn the_remarks_first_phase_loses_theta() {
     let runs = 2_000;
     let mut wrong = 0;
     for _ in 0..runs {
-        // One feature; x is immutable or not, and y agrees or not.
+        // One feature, which is immutable or not; y equals x or not.
         let (h, x, y) = (random.below(2), random.below(10), random.below(10));
         let [z1, z2] = [field.sample(&mut random), field.sample(&mut random)];
         let rho = field.sample_nonzero(&mut random);
@@ -109,7 +109,7 @@ fn the_remarks_first_phase_loses_theta() {
         let zero = agreed.coefficient(&field, 0)[0].is_zero();
         wrong += usize::from(zero != (h == 0 || x == y));
     }
-    // Whenever the row belongs to Θ (55% here) the residue of the α⁴ term hides the zero.
+    // If the row belongs to Θ (55% here), the rest of the α⁴ term hides the zero.
     assert!(wrong * 2 > runs, "{wrong} of {runs}");
 }
 
@@ -131,20 +131,20 @@ fn the_tables_first_phase_with_four_servers_finds_theta() {
 
 #[test]
 fn rows_outside_theta_may_decode_to_less_than_the_nearest() {
-    // ‖x‖² = 1 is below the distance 25 of the only row that qualifies; the argmin is over Θ only.
+    // ‖x‖² = 1 is below the distance 25 of the only matching row. The minimum is over Θ only.
     let two_phase = scheme::named("two-phase").unwrap();
     let rows = Rows::new(&[9, 9], [[0, 0], [1, 5]]).unwrap();
     let instance = SchemeInstance::new(two_phase, Params::new(vec![9, 9], 2), ModulusRule::Paper).unwrap();
     let secret = SecretQuery::new(vec![1, 0]).immutable(vec![true, false]);
     let (candidates, _) = play(&instance, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
-    let (position, price) = candidates.nearest(1)[0];
-    assert_eq!((position, price), (1, crate::candidates::DecodedCost::Exactly(25)));
+    let (position, cost) = candidates.nearest(1)[0];
+    assert_eq!((position, cost), (1, crate::candidates::DecodedCost::Exactly(25)));
 }
 
 #[test]
 fn one_pad_for_all_rows_leaks_differences_of_rows() {
-    // With Z' the same in two rows, the difference of one server's answers is (y_1 − y_2) times
-    // what the user knows.
+    // If two rows have the same Z', the difference of the answers of one server is (y_1 − y_2)
+    // times a value that the user knows.
     struct OnePad(FieldElement);
     impl RowRandomness for OnePad {
         fn pad(&self, _: usize, _: usize, _: usize) -> FieldElement {
@@ -166,11 +166,11 @@ fn one_pad_for_all_rows_leaks_differences_of_rows() {
     let mut random = SeededRandom::new(18);
     let field = instance.field();
     for _ in 0..50 {
-        let round = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[], None, &mut random);
-        let share = round.shares()[0].slot(0)[0];
-        let answers = answer(&instance, 0, 0, &round, &rows, &OnePad(field.sample(&mut random)));
+        let state = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[], None, &mut random);
+        let share = state.shares()[0].slot(0)[0];
+        let answers = answer(&instance, 0, 0, &state, &rows, &OnePad(field.sample(&mut random)));
         let leaked = field.sub(answers[0], answers[1]);
-        assert_eq!(leaked, field.mul(share, field.reduce(4)), "y_1 − y_2 = 4, with x = 0 telling nothing");
+        assert_eq!(leaked, field.mul(share, field.reduce(4)), "y_1 − y_2 = 4, although x = 0");
     }
 }
 
@@ -184,10 +184,10 @@ fn single_phase_gives_both_partial_distances() {
     for y in [[2u16, 7], [9, 0], [4, 4]] {
         let rows = Rows::new(&[9, 9], [y]).unwrap();
         let secret = SecretQuery::new(vec![4, 4]).immutable(vec![true, false]);
-        let round = PhaseState::new(&instance, 0, &secret, &[false], None, &mut random);
+        let state = PhaseState::new(&instance, 0, &secret, &[false], None, &mut random);
         let keys = RootKey::new(0, [1; 32]).transcript(&[0; 32]).rows(instance.field(), 1, 2, 1);
-        let answers = (0..3).map(|server| Some(answer(&instance, 0, server, &round, &rows, &keys))).collect();
-        let value = round.decode(&instance, answers, &mut random).unwrap().values[0].value();
+        let answers = (0..3).map(|server| Some(answer(&instance, 0, server, &state, &rows, &keys))).collect();
+        let value = state.decode(&instance, answers, &mut random).unwrap().values[0].value();
         let gap = |level: u16| u64::from(level.abs_diff(4)).pow(2);
         assert_eq!((value / scale, value % scale), (gap(y[0]), gap(y[1])));
     }
@@ -201,7 +201,7 @@ fn algorithm_1_returns_the_last_of_tied_rows_and_ours_the_first() {
     let (candidates, _) =
         play(&instance, &SecretQuery::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
     assert_eq!(candidates.nearest(1)[0].0, 1);
-    // The paper's loop moves on whenever the running difference is not negative.
+    // The paper's loop takes the next row whenever the running difference is not negative.
     let distances = [9i64, 1, 1, 1];
     let theirs = (1..4).fold(0, |best, i| if distances[best] - distances[i] >= 0 { i } else { best });
     assert_eq!(theirs, 3);
@@ -224,14 +224,14 @@ fn the_appendix_has_the_sign_and_the_cancelled_term_of_lp_wrong() {
         assert_eq!(value(alpha, false), truth(alpha));
         assert_ne!(value(alpha, true), truth(alpha));
     }
-    // What the user cancels is one number, the sum over the features.
+    // The user cancels one number, the sum over the features.
     assert_eq!(term(4, 1), 5i64.pow(4) + 7i64.pow(4));
 }
 
 #[test]
 fn the_printed_weight_term_of_diff_pcr_plus_has_the_wrong_sign() {
-    // The coefficient of α in Σ (w + αb)(y − x − αa)² − the same for the next row; the α³ terms
-    // cancel, so c1 = (D(1) − D(−1))/2.
+    // The coefficient c1 of α in Σ (w + αb)(y − x − αa)² minus the same for the next row. The α³
+    // terms cancel, so c1 = (D(1) − D(−1))/2.
     let (x, w, a, b) = ([4i64, 1], [2i64, 3], [5i64, 7], [6i64, 11]);
     let (y, next) = ([9i64, 0], [3i64, 8]);
     let sum = |f: &dyn Fn(usize) -> i64| (0..2).map(f).sum::<i64>();
@@ -246,7 +246,7 @@ fn the_printed_weight_term_of_diff_pcr_plus_has_the_wrong_sign() {
 
 #[test]
 fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
-    // (s − x)ᵀ(s − x∘w) is printed where ((s − x)∘w) is meant: 2·(3 − 2) instead of 2·2².
+    // The paper prints (s − x)ᵀ(s − x∘w) instead of ((s − x)∘w): 2·(3 − 2) instead of 2·2².
     let (s, x, w) = (3i64, 1, 2);
     assert_eq!(((s - x) * (s - x * w), w * (s - x).pow(2)), (2, 8));
     let plus = scheme::named("two-phase+").unwrap();
@@ -259,24 +259,24 @@ fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
 }
 
 #[test]
-fn limits_chosen_per_query_tell_how_many_features_are_held() {
-    // Servers see the field. With F = |I| in place of the manifest's, each |I| has a field of its
-    // own; so it is with max w and L1.
+fn limits_chosen_per_query_reveal_how_many_features_are_immutable() {
+    // Servers see the field. If F were |I| instead of the manifest's limit, each |I| would have its
+    // own field. The same holds for max w and L1.
     let q = |name: &str, immutable_limit, weight_limit| {
         let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 3], 5) };
         SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Paper).unwrap().field().q()
     };
-    let held: Vec<u64> = (0..=3).map(|held| q("single-phase", held, 1)).collect();
+    let immutable: Vec<u64> = (0..=3).map(|immutable| q("single-phase", immutable, 1)).collect();
     let weighted: Vec<u64> = (1..=10).map(|most| q("baseline+", 3, most)).collect();
-    for fields in [held, weighted] {
+    for fields in [immutable, weighted] {
         assert!(fields.windows(2).all(|pair| pair[0] < pair[1]), "{fields:?}");
     }
 }
 
 #[test]
 fn masks_drawn_by_each_server_for_itself_do_not_cancel() {
-    // A distance of 100, α = 1 and −1, a pad of 7: the value at 0 is half the sum, and half of an
-    // odd sum of masks is no mask.
+    // The distance is 100, the points are 1 and −1, the pad is 7. The value at 0 is half the sum of
+    // the answers, and half of an odd sum of masks is not a mask.
     let field = Field::new(809).unwrap();
     let half = field.inverse(field.reduce(2)).unwrap();
     let decoded = |first: u64, second: u64| {
@@ -286,12 +286,12 @@ fn masks_drawn_by_each_server_for_itself_do_not_cancel() {
     assert_eq!(decoded(3, 3), 103);
     let all = || (0..40).flat_map(|first| (0..40).map(move |second| (first, second)));
     let wrong = all().filter(|&(first, second)| !(100..140).contains(&decoded(first, second))).count();
-    assert_eq!(wrong, 800, "every odd sum of masks decodes to something else");
+    assert_eq!(wrong, 800, "every odd sum of masks decodes to a wrong value");
 }
 
 #[test]
 fn answers_without_queries_tell_less_so_the_printed_leakage_identity_is_false() {
-    // One row of one feature y in 0..=2, x = 0, q = 5: all draws of Z and Z' are played.
+    // One row with one feature y in 0..=2, x = 0, q = 5. All draws of Z and Z' are enumerated.
     let bits = |pairs: &[(u64, Vec<u64>)]| {
         let entropy = |keys: Vec<String>| {
             let mut counts = std::collections::BTreeMap::new();
@@ -306,7 +306,8 @@ fn answers_without_queries_tell_less_so_the_printed_leakage_identity_is_false() 
     let draws = || (0..3u64).flat_map(|y| (0..5u64).flat_map(move |z| (0..5u64).map(move |pad| (y, z, pad))));
     let answers = |y: u64, z: u64, pad: u64| vec![((y + 5 - z).pow(2) + pad) % 5, ((y + z).pow(2) + 5 - pad) % 5];
     let answers_alone: Vec<_> = draws().map(|(y, z, pad)| (y, answers(y, z, pad))).collect();
-    // Queries are independent of the rows, so given them is the same as together with them.
+    // Queries are independent of the rows, so the information given the queries equals the
+    // information of answers and queries together.
     let with_queries: Vec<_> =
         draws().map(|(y, z, pad)| (y, [answers(y, z, pad), vec![z, (5 - z) % 5]].concat())).collect();
     let decoded: Vec<_> = draws().map(|(y, _, _)| (y, vec![y * y])).collect();

@@ -1,6 +1,6 @@
-//! Every scheme equals brute force: ties, x in D, R = 1, d = 1, M = 1, empty Θ, all immutable,
-//! per-feature R, both field rules, verified or not; and every threshold with silent and lying
-//! servers.
+//! Every scheme equals brute force: ties, x in D, R = 1, d = 1, M = 1, empty Θ, all features
+//! immutable, R per feature, both field rules, verified or not; and every threshold with silent and
+//! lying servers.
 
 use super::common::{TestCase, assert_nearest, chance, for_all_schemes, play};
 use crate::candidates::DecodedCost;
@@ -13,7 +13,7 @@ use crate::scheme::{ConstraintKind, DecodeRule, Phase};
 use crate::search::{NearestRow, confirm};
 use crate::secret_query::SecretQuery;
 
-/// The same in each run; `IFONLY_SEED` tries another one.
+/// The seed of the tests. `IFONLY_SEED` selects another one.
 fn seed() -> u64 {
     std::env::var("IFONLY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
@@ -50,7 +50,7 @@ fn spoil(field: &crate::field::Field, answer: &mut Option<Vec<FieldElement>>, ra
 }
 
 #[test]
-fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
+fn silent_and_lying_servers_are_tolerated_and_one_more_lying_server_is_reported() {
     let seed = seed();
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(seed);
@@ -58,7 +58,7 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
             let (_, silent, lying) = faults;
             for number in 0..30 {
                 let context = format!("IFONLY_SEED={seed}, {faults:?}, instance {number}");
-                // Enough rows and a large field, so that random lies are not true by chance.
+                // With enough rows and a large field, random lies are not correct by chance.
                 let mut case = TestCase::random(scheme, faults, 200, 12, &mut random);
                 while case.rows.len() < 6 {
                     case = TestCase::random(scheme, faults, 200, 12, &mut random);
@@ -66,32 +66,34 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
                 let instance = case.instance(scheme, ModulusRule::Deployment);
                 let field = instance.field().clone();
                 let mut shuffled = |n: usize| {
-                    let mut places: Vec<usize> = (0..n).collect();
+                    let mut servers: Vec<usize> = (0..n).collect();
                     for last in (1..n).rev() {
-                        places.swap(last, random.below(last as u64 + 1) as usize);
+                        servers.swap(last, random.below(last as u64 + 1) as usize);
                     }
-                    places
+                    servers
                 };
-                // The same servers misbehave in all phases, as far as a phase asks them.
+                // The same servers misbehave in all phases that query them.
                 let least = (0..instance.phases()).map(|phase| instance.responders(phase)).min().unwrap();
-                let places = shuffled(least);
+                let servers = shuffled(least);
                 let mut lying_servers: Vec<usize> =
-                    places[silent..silent + lying].iter().map(|place| place + 1).collect();
+                    servers[silent..silent + lying].iter().map(|server| server + 1).collect();
                 lying_servers.sort_unstable();
                 let mut random = SeededRandom::new(seed ^ number);
-                let bear = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
-                    places[..silent].iter().for_each(|&place| answers[place] = None);
-                    places[silent..silent + lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
+                let misbehave = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
+                    servers[..silent].iter().for_each(|&server| answers[server] = None);
+                    servers[silent..silent + lying]
+                        .iter()
+                        .for_each(|&server| spoil(&field, &mut answers[server], random));
                 };
                 let (candidates, named) =
-                    play(&instance, &case.secret(), &case.rows(), &mut random, bear).expect(&context);
+                    play(&instance, &case.secret(), &case.rows(), &mut random, misbehave).expect(&context);
                 assert_nearest(scheme, &case, &candidates, &context);
                 assert_eq!(named, lying_servers, "{context}");
                 if silent + lying == 0 {
-                    continue; // κ + 1 answers agree with any lie; see the next test
+                    continue; // κ + 1 answers are consistent with any lie; see the next test.
                 }
                 let too_many = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
-                    places[..=lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
+                    servers[..=lying].iter().for_each(|&server| spoil(&field, &mut answers[server], random));
                 };
                 let error = play(&instance, &case.secret(), &case.rows(), &mut random, too_many);
                 assert!(error.is_err(), "{}: {context}", scheme.name);
@@ -101,12 +103,12 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
 }
 
 #[test]
-fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
-    // S = B = 0: every vector of κ + 1 answers lies on a polynomial, so no decoder can see a lie in
-    // the answers alone. Here server 1 adds every vector of lies there is to the last phase, and
-    // the record's cost decides: what is confirmed qualifies and costs what was decoded for it. A
-    // lie that hides rows behind a gate, or makes the nearest one look dearer (next test), stays
-    // unseen; docs/threat-model.md says so.
+fn without_spare_servers_no_lie_makes_a_row_seem_nearer() {
+    // S = B = 0: every vector of κ + 1 answers lies on a polynomial, so no decoder can detect a lie
+    // from the answers alone. Here server 1 adds every possible pair of lies to the last phase, and
+    // the client checks the cost of the record. A confirmed row matches and has the decoded cost. A
+    // lie that hides rows behind a gate, or that increases the cost of the nearest row (next test),
+    // stays undetected; see docs/threat-model.md.
     for_all_schemes(|scheme| {
         let ranges = vec![2];
         let params = Params { cost_limit: 4, ..Params::new(ranges.clone(), 3) };
@@ -118,40 +120,40 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
         let last = instance.phases() - 1;
         let (mut refused, mut confirmed) = (0, 0);
         let mut all = ExhaustiveRandom::default();
-        // Two symbols at a time, so that q^2 runs do for every scheme.
-        for places in (0..instance.answer_length(last)).collect::<Vec<_>>().windows(2) {
+        // Two elements at a time, so that q^2 runs suffice for every scheme.
+        for positions in (0..instance.answer_length(last)).collect::<Vec<_>>().windows(2) {
             while all.next_run() {
-                let lie: Vec<FieldElement> = places.iter().map(|_| field.sample(&mut all)).collect();
+                let lie: Vec<FieldElement> = positions.iter().map(|_| field.sample(&mut all)).collect();
                 let mut phase = 0;
                 let spoil = |answers: &mut Vec<Option<Vec<FieldElement>>>, _: &mut SeededRandom| {
                     if phase == last {
                         let answer = answers[0].as_mut().unwrap();
-                        places
+                        positions
                             .iter()
                             .zip(&lie)
-                            .for_each(|(&place, &lie)| answer[place] = field.add(answer[place], lie));
+                            .for_each(|(&position, &lie)| answer[position] = field.add(answer[position], lie));
                     }
                     phase += 1;
                 };
-                let rows_held = Rows::new(&ranges, rows).unwrap();
-                let played = play(&instance, &secret, &rows_held, &mut SeededRandom::new(8), spoil);
-                let Some(&(position, price)) =
+                let row_store = Rows::new(&ranges, rows).unwrap();
+                let played = play(&instance, &secret, &row_store, &mut SeededRandom::new(8), spoil);
+                let Some(&(position, decoded_cost)) =
                     played.iter().flat_map(|(c, _)| c.nearest(1)).collect::<Vec<_>>().first()
                 else {
                     refused += 1;
                     continue;
                 };
-                let found = NearestRow { position: Some(position), price, record: vec![] };
+                let found = NearestRow { position: Some(position), cost: decoded_cost, record: vec![] };
                 let cost = u64::from(rows[position][0] - 1);
-                let (qualifies, cost) = (!gated || cost == 0, if scheme.name == "dot" { cost + 1 } else { cost });
+                let (matches, cost) = (!gated || cost == 0, if scheme.name == "dot" { cost + 1 } else { cost });
                 match confirm(&instance, &secret, &found, &rows[position]) {
                     Ok(_) => {
-                        assert!(qualifies, "{}: a row outside was confirmed", scheme.name);
-                        let told = match price {
-                            DecodedCost::Exactly(told) | DecodedCost::AtMost(told) => told,
+                        assert!(matches, "{}: a row that does not match was confirmed", scheme.name);
+                        let decoded = match decoded_cost {
+                            DecodedCost::Exactly(decoded) | DecodedCost::AtMost(decoded) => decoded,
                             DecodedCost::Unknown => cost,
                         };
-                        assert_eq!(told, cost, "{}: a row was confirmed at another cost", scheme.name);
+                        assert_eq!(decoded, cost, "{}: a row was confirmed with another cost", scheme.name);
                         confirmed += 1;
                     }
                     Err(_) => refused += 1,
@@ -159,13 +161,13 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
             }
             all = ExhaustiveRandom::default();
         }
-        assert!(confirmed > 0, "{}: the truth is confirmed", scheme.name);
-        assert!(refused > 0, "{}: some lie is seen", scheme.name);
+        assert!(confirmed > 0, "{}: no honest answer was confirmed", scheme.name);
+        assert!(refused > 0, "{}: no lie was detected", scheme.name);
     });
 }
 
 #[test]
-fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_it() {
+fn without_spare_servers_a_lie_can_demote_a_row_and_verified_answers_prevent_it() {
     let baseline = crate::scheme::named("baseline").unwrap();
     for verified in [false, true] {
         let params = Params { verified, ..Params::new(vec![9], 2) };
@@ -173,7 +175,7 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
         let rows = Rows::new(&[9], [[5], [7]]).unwrap();
         let secret = SecretQuery::new(vec![5]);
         let field = instance.field().clone();
-        // Points 1 and −1: half of what server 1 adds reaches the decoded value.
+        // The points are 1 and −1, so half of what server 1 adds reaches the decoded value.
         let demote = |answers: &mut Vec<Option<Vec<FieldElement>>>, _: &mut SeededRandom| {
             let answer = answers[0].as_mut().unwrap();
             answer[0] = field.add(answer[0], field.reduce(18));
@@ -181,16 +183,16 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
         let result = play(&instance, &secret, &rows, &mut SeededRandom::new(1), demote);
         assert_eq!(result.is_err(), verified);
         if let Ok((candidates, _)) = result {
-            let (position, price) = candidates.nearest(1)[0];
-            assert_eq!(position, 1, "the true nearest row was pushed away");
-            let found = NearestRow { position: Some(position), price, record: vec![] };
+            let (position, decoded_cost) = candidates.nearest(1)[0];
+            assert_eq!(position, 1, "the nearest row was demoted");
+            let found = NearestRow { position: Some(position), cost: decoded_cost, record: vec![] };
             assert!(confirm(&instance, &secret, &found, &[7]).is_ok());
         }
     }
 }
 
 #[test]
-fn verified_answers_show_a_lie_to_two_servers() {
+fn verified_answers_expose_a_lie_of_one_of_two_servers() {
     let seed = seed();
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(seed);
@@ -205,12 +207,12 @@ fn verified_answers_show_a_lie_to_two_servers() {
             let answers_something =
                 !matches!(scheme.phases[0].decode_rule, DecodeRule::Difference) || case.rows.len() > 1;
             let field = instance.field().clone();
-            // One symbol of one row is enough.
+            // A lie in one element of one row is enough.
             let lie = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                 let answer = answers[1].as_mut().unwrap();
                 if !answer.is_empty() {
-                    let place = random.below(answer.len() as u64) as usize;
-                    answer[place] = field.add(answer[place], field.sample_nonzero(random));
+                    let position = random.below(answer.len() as u64) as usize;
+                    answer[position] = field.add(answer[position], field.sample_nonzero(random));
                 }
             };
             let result = play(&instance, &case.secret(), &case.rows(), &mut random, lie);

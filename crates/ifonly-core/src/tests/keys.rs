@@ -1,5 +1,5 @@
-//! The servers' common randomness: labels that cannot collide, exact uniformity, random access,
-//! epochs.
+//! The servers' common randomness: labels do not collide, values are exactly uniform, streams have
+//! random access, and epochs matter.
 
 use crate::field::{Field, FieldElement};
 use crate::keys::{Purpose, RootKey};
@@ -53,8 +53,8 @@ fn any_part_of_a_stream_can_be_read_by_itself() {
 }
 
 #[test]
-fn every_number_of_a_row_is_in_its_range_and_all_come_up() {
-    // q = 5 and q = 17 reject often (3 of 8, 15 of 32), q just above 2^32 uses wide words.
+fn every_number_of_a_row_is_in_its_range_and_all_values_occur() {
+    // q = 5 and q = 17 reject often (3 of 8, 15 of 32). q just above 2^32 uses wide words.
     for q in [5u64, 17, 257, 4_294_967_311] {
         let field = Field::new(q).unwrap();
         let rows = RootKey::new(1, [1; 32]).transcript(&[3; 32]).rows(&field, 2, 2, 3);
@@ -68,14 +68,14 @@ fn every_number_of_a_row_is_in_its_range_and_all_come_up() {
             let expected = 4_000 / q as u32;
             assert_eq!(counts.len() as u64, q);
             // Six standard deviations of a binomial count.
-            let room = 6.0 * f64::from(expected).sqrt();
-            assert!(counts.values().all(|&count| f64::from(count.abs_diff(expected)) < room), "{counts:?}");
+            let tolerance = 6.0 * f64::from(expected).sqrt();
+            assert!(counts.values().all(|&count| f64::from(count.abs_diff(expected)) < tolerance), "{counts:?}");
         }
     }
 }
 
 #[test]
-fn different_rows_outputs_and_coefficients_have_pads_of_their_own() {
+fn different_rows_outputs_and_coefficients_have_different_pads() {
     let field = Field::new((1 << 61) - 1).unwrap();
     let rows = RootKey::new(1, [1; 32]).transcript(&[4; 32]).rows(&field, 3, 3, 1);
     let mut seen: BTreeSet<FieldElement> = BTreeSet::new();

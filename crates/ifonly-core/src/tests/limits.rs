@@ -1,5 +1,5 @@
-//! What is taken up to its limit and refused beyond: parameters, secrets, numbers of servers, and
-//! the cost of a fetched record.
+//! Limits: which parameters, secret queries, numbers of servers and record costs are accepted, and
+//! which are refused.
 
 use crate::candidates::DecodedCost;
 use crate::error::SearchError;
@@ -15,8 +15,8 @@ fn named(name: &str) -> &'static Scheme {
 }
 
 #[test]
-fn parameters_are_taken_up_to_their_limits() {
-    let taken = |change: &dyn Fn(&mut Params)| {
+fn parameters_are_accepted_up_to_their_limits() {
+    let check = |change: &dyn Fn(&mut Params)| {
         let mut params = Params::new(vec![3, 3, 3], 5);
         change(&mut params);
         params.check().map_err(|error| error.parameter)
@@ -41,19 +41,19 @@ fn parameters_are_taken_up_to_their_limits() {
         ("cost_limit", |params, n| params.cost_limit = n, &[1, u64::MAX], &[0]),
         ("ranges", |params, n| params.ranges[2] = n as u32, &[2], &[0]),
     ];
-    for (parameter, set, good, bad) in limits {
-        for &value in good {
-            assert_eq!(taken(&|params| set(params, value)), Ok(()), "{parameter} = {value}");
+    for (parameter, set, accepted, refused) in limits {
+        for &value in accepted {
+            assert_eq!(check(&|params| set(params, value)), Ok(()), "{parameter} = {value}");
         }
-        for &value in bad {
-            assert_eq!(taken(&|params| set(params, value)), Err(parameter), "{parameter} = {value}");
+        for &value in refused {
+            assert_eq!(check(&|params| set(params, value)), Err(parameter), "{parameter} = {value}");
         }
     }
 }
 
 #[test]
-fn servers_are_numbered_by_a_byte() {
-    // κ = 15·16 and S to spare.
+fn server_indices_fit_into_a_byte() {
+    // κ = 15·16, plus S spare servers.
     let with = |silent| {
         let params = Params { threshold: 16, exponent: 16, silent, ..Params::new(vec![2], 3) };
         SchemeInstance::new(named("lp"), params, ModulusRule::Deployment).map(|instance| instance.servers())
@@ -66,7 +66,7 @@ fn servers_are_numbered_by_a_byte() {
 }
 
 #[test]
-fn secrets_are_taken_up_to_their_limits() {
+fn secret_queries_are_accepted_up_to_their_limits() {
     let params = Params { weight_limit: 4, cost_limit: 9, immutable_limit: 1, ..Params::new(vec![3, 2], 5) };
     let check = |scheme: &str, secret: SecretQuery| secret.check(named(scheme), &params);
     let ok = || SecretQuery::new(vec![3, 2]);
@@ -81,12 +81,12 @@ fn secrets_are_taken_up_to_their_limits() {
         let error = SecretQueryError::Weight { feature: 1, limit: 4 };
         assert_eq!(check("gated+", ok().weights(vec![4, weight])), Err(error), "{weight}");
     }
-    // F concerns the schemes that scale, and these alone.
+    // F limits only the schemes with the constraint `Scaled`.
     assert_eq!(check("single-phase", ok().immutable(vec![false, true])), Ok(()));
     let error = SecretQueryError::TooManyImmutable { limit: 1 };
     assert_eq!(check("single-phase", ok().immutable(vec![true, true])), Err(error));
     assert_eq!(check("gated", ok().immutable(vec![true, true])), Ok(()));
-    // Tables, of costs and of what is forbidden.
+    // Cost tables and gate tables.
     let tables = scheme::DEFAULT.name;
     let costs = |first: Vec<u64>| ok().cost_tables(vec![first, vec![0, 9, 1]]);
     assert_eq!(check(tables, costs(vec![0, 1, 9, 3])), Ok(()));
@@ -102,7 +102,8 @@ fn secrets_are_taken_up_to_their_limits() {
         assert_eq!(check(tables, gates(second)), Err(error));
     }
     assert_eq!(check(tables, ok().gate_tables(vec![])), length("the gate tables", 0));
-    // What a scheme has no place for is refused, and something that has one is named.
+    // A query that a scheme does not support is refused, and the error names a scheme that supports
+    // it.
     for (scheme, secret, what) in [
         ("baseline", ok().immutable(vec![true, false]), "immutable features"),
         ("gated", ok().weights(vec![1, 2]), "weights"),
@@ -117,29 +118,29 @@ fn secrets_are_taken_up_to_their_limits() {
 }
 
 #[test]
-fn a_record_is_confirmed_only_with_what_was_decoded_for_it() {
+fn a_record_is_confirmed_only_with_its_decoded_cost() {
     let params = Params { d_min: 5, weight_limit: 3, ..Params::new(vec![9, 9], 4) };
     let secret = SecretQuery::new(vec![2, 3]).immutable(vec![false, true]);
-    let confirm = |scheme, price, levels: &[u16]| {
-        let found = NearestRow { position: Some(0), price, record: vec![] };
+    let confirm = |scheme, cost, levels: &[u16]| {
+        let found = NearestRow { position: Some(0), cost, record: vec![] };
         confirm_under(named(scheme), &params, &secret, &found, levels)
     };
     let wrong = Err(SearchError::WrongRecord);
     assert_eq!(confirm("gated", DecodedCost::Exactly(16), &[6, 3]), Ok(16));
-    for price in [0, 1, 15, 17] {
-        assert_eq!(confirm("gated", DecodedCost::Exactly(price), &[6, 3]), wrong, "{price}");
+    for decoded in [0, 1, 15, 17] {
+        assert_eq!(confirm("gated", DecodedCost::Exactly(decoded), &[6, 3]), wrong, "{decoded}");
     }
-    // A row whose gate is closed, one that is no row, and levels that no row has.
+    // A row that does not match, levels that are not a row, and levels out of range.
     for levels in [&[2, 4][..], &[2], &[2, 3, 3], &[10, 3], &[2, 300]] {
         assert_eq!(confirm("gated", DecodedCost::Unknown, levels), wrong, "{levels:?}");
     }
     assert_eq!(confirm("gated", DecodedCost::Unknown, &[9, 3]), Ok(49));
-    // The dot product, which knows no gate.
+    // The dot product has no gate.
     assert_eq!(confirm("dot", DecodedCost::Exactly(21), &[6, 3]), Ok(21));
     assert_eq!(confirm("dot", DecodedCost::Exactly(4), &[6, 3]), wrong);
-    // Masks are below 5, so the cost is the price or up to 4 less.
-    for (price, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
+    // Masks are below 5, so the cost is at most the decoded value and at least 4 less.
+    for (decoded, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
         let expected = if confirmed { Ok(16) } else { wrong.clone() };
-        assert_eq!(confirm("d_min", DecodedCost::AtMost(price), &[6, 3]), expected, "{price}");
+        assert_eq!(confirm("mask", DecodedCost::AtMost(decoded), &[6, 3]), expected, "{decoded}");
     }
 }

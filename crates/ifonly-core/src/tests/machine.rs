@@ -1,5 +1,5 @@
-//! A search as a machine: in what pieces responses come, and in what order it is called, changes
-//! nothing but what was said.
+//! A search as a state machine: the result does not depend on the pieces in which responses arrive,
+//! and no order of calls panics.
 
 use crate::field::ModulusRule;
 use crate::http_api::{CHECK_LENGTH, Route};
@@ -38,7 +38,7 @@ impl World {
         self.servers.iter().zip(&outgoing.messages).map(|(server, message)| server.respond(message).unwrap()).collect()
     }
 
-    /// A search whose responses are handed over by `give`.
+    /// Runs a search whose responses are passed on by `give`.
     fn search(&self, mut give: impl FnMut(&mut Search, Vec<Vec<u8>>)) -> Result<SearchResult, SearchError> {
         let mut random = SeededRandom::new(40);
         let mut search = self.start();
@@ -51,19 +51,19 @@ impl World {
     }
 }
 
-fn whole(search: &mut Search, responses: Vec<Vec<u8>>) {
+fn receive_all(search: &mut Search, responses: Vec<Vec<u8>>) {
     search.receive(responses.into_iter().map(Some).collect());
 }
 
 type Summary = (Vec<(Option<usize>, Vec<u8>)>, Option<usize>, Vec<usize>);
 
-fn summary(outcome: SearchResult) -> Summary {
-    let found = outcome.found.iter().map(|found| (found.position, found.record.clone()));
-    (found.collect(), outcome.matching_rows, outcome.lying_servers)
+fn summary(result: SearchResult) -> Summary {
+    let found = result.found.iter().map(|found| (found.position, found.record.clone()));
+    (found.collect(), result.matching_rows, result.lying_servers)
 }
 
 #[test]
-fn every_phase_and_every_record_is_asked_for_though_nobody_ever_answers() {
+fn every_step_is_sent_even_if_no_server_answers() {
     for scheme in ["gated", "two-phase"] {
         let world = World::new(scheme, 0, 0);
         let mut random = SeededRandom::new(41);
@@ -78,65 +78,65 @@ fn every_phase_and_every_record_is_asked_for_though_nobody_ever_answers() {
 }
 
 #[test]
-fn bytes_may_come_in_any_pieces_and_be_taken_back() {
+fn responses_may_arrive_in_any_pieces_and_be_repeated() {
     for (scheme, silent, lying) in [("gated", 0, 0), ("two-phase", 0, 0), ("gated", 1, 0), ("gated", 0, 1)] {
         let world = World::new(scheme, silent, lying);
-        let expected = summary(world.search(whole).unwrap());
+        let expected = summary(world.search(receive_all).unwrap());
         assert_eq!(expected.0.len(), 2);
         let in_pieces = world.search(|search, responses| {
             let longest = responses.iter().map(Vec::len).max().unwrap();
-            for place in (0..longest).step_by(3) {
+            for start in (0..longest).step_by(3) {
                 for (server, response) in (1..).zip(&responses) {
-                    search.receive_part(server, &response[place..response.len().min(place + 3)]);
+                    search.receive_part(server, &response[start..response.len().min(start + 3)]);
                 }
             }
         });
         assert_eq!(summary(in_pieces.unwrap()), expected);
-        let taken_back = world.search(|search, responses| {
+        let repeated = world.search(|search, responses| {
             for (server, response) in (1..).zip(&responses) {
                 search.receive_part(server, &vec![0xa5; response.len() + 1]);
                 search.forget(server);
                 search.receive_part(server, response);
             }
         });
-        assert_eq!(summary(taken_back.unwrap()), expected);
+        assert_eq!(summary(repeated.unwrap()), expected);
     }
 }
 
 #[test]
-fn what_is_taken_back_and_not_repeated_is_silence() {
+fn discarded_responses_that_are_not_repeated_are_silence() {
     let world = World::new("gated", 1, 0);
-    let outcome = world.search(|search, responses| {
-        whole(search, responses);
+    let result = world.search(|search, responses| {
+        receive_all(search, responses);
         search.forget(1);
     });
-    assert!(summary(outcome.unwrap()).2.is_empty());
+    assert!(summary(result.unwrap()).2.is_empty());
     let world = World::new("gated", 0, 0);
-    let fault = world.search(|search, responses| {
-        whole(search, responses);
+    let result = world.search(|search, responses| {
+        receive_all(search, responses);
         search.forget(1);
     });
-    assert!(matches!(fault, Err(SearchError::Decode(_))), "{fault:?}");
+    assert!(matches!(result, Err(SearchError::Decode(_))), "{result:?}");
 }
 
 #[test]
-fn too_many_bytes_are_not_kept_and_do_not_pass() {
+fn responses_that_are_too_long_are_malformed() {
     let world = World::new("gated", 0, 0);
-    let fault = world.search(|search, responses| {
+    let result = world.search(|search, responses| {
         let long = responses[0].iter().copied().chain([0; 1000]).collect::<Vec<u8>>();
         search.receive_part(1, &long);
         search.receive_part(1, &long);
         search.receive_part(2, &responses[1]);
     });
-    assert_eq!(fault.unwrap_err(), SearchError::Malformed { servers: vec![1] });
+    assert_eq!(result.unwrap_err(), SearchError::Malformed { servers: vec![1] });
 }
 
 #[test]
-fn no_order_of_calls_panics_and_half_a_search_has_no_outcome() {
+fn no_order_of_calls_panics_and_an_unfinished_search_has_no_result() {
     let world = World::new("two-phase", 0, 0);
     let mut random = SeededRandom::new(42);
     let mut search = world.start();
-    // Before anything was asked, and for servers that there are not.
+    // Before the first step, and for servers that do not exist.
     search.receive(vec![Some(vec![1; 40]); 3]);
     search.receive_part(1, &[1; CHECK_LENGTH]);
     search.forget(1);
@@ -151,7 +151,7 @@ fn no_order_of_calls_panics_and_half_a_search_has_no_outcome() {
     let mut search = world.start();
     for _ in 0..world.instance.phases() + 2 {
         let outgoing = search.next(&mut random).unwrap();
-        whole(&mut search, world.responses(&outgoing));
+        receive_all(&mut search, world.responses(&outgoing));
     }
     assert!(matches!(search.finish(), Err(SearchError::Unfinished)), "the last responses were not read");
 }

@@ -1,8 +1,8 @@
-//! Tests of the whole: exactness against brute force, privacy by enumerating all randomness on tiny
-//! fields, vectors.
+//! Tests of the whole protocol: exactness against brute force, privacy by enumeration of all
+//! randomness on tiny fields, and test vectors.
 //!
-//! They are in the crate because they look at shares, answers and decoded values, which are nobody
-//! else's.
+//! They are inside the crate because they inspect shares, answers and decoded values, which are not
+//! public.
 
 mod cheating;
 mod common;

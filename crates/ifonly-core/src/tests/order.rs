@@ -1,5 +1,5 @@
-//! The order of a shuffled answer: one for all messages of a search, another for every search, the
-//! same at all servers.
+//! The row order of a shuffled answer: the same for all messages of a search and at all servers,
+//! and different in every search.
 
 use crate::field::{FieldElement, ModulusRule};
 use crate::keys::RootKey;
@@ -26,7 +26,7 @@ fn instance(shuffle: bool) -> SchemeInstance {
     SchemeInstance::new(scheme::named("two-phase").unwrap(), params, ModulusRule::Deployment).unwrap()
 }
 
-/// The messages of a phase whose payload is all zeros; what is asked does not matter here.
+/// The messages of a phase with payloads of zeros, which do not matter here.
 fn phase(instance: &SchemeInstance, phase: u8, parent: SearchRef, seed: u64) -> Vec<Message> {
     let elements = instance.slot_lengths(phase.into()).iter().sum();
     let payload = wire::pack(instance.field(), &vec![FieldElement::ZERO; elements]);
@@ -38,12 +38,12 @@ fn phase(instance: &SchemeInstance, phase: u8, parent: SearchRef, seed: u64) -> 
 fn phases(instance: &SchemeInstance, seed: u64) -> (Vec<Message>, Vec<Message>, SearchRef) {
     let mut first = phase(instance, 0, SearchRef::default(), seed);
     let part = Zeroizing::new(wire::pack(instance.field(), &[FieldElement::ZERO; 2]));
-    let promises =
+    let share_commitments =
         ShareCommitments::make(&mut first, &[part.clone(), part.clone(), part], &mut SeededRandom::new(seed));
     let tau = first[0].tau();
     let parent = SearchRef { tau, ticket: key().ticket("two-phase", &tau) };
     let mut second = phase(instance, 1, parent, 10 + seed);
-    promises.open_in(&mut second);
+    share_commitments.open_in(&mut second);
     (first, second, parent)
 }
 
@@ -63,9 +63,9 @@ fn orders(instance: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u32
             HEADER_CONTEXT.record_length,
         );
         let order = match protocol.open(&message.encode()).unwrap() {
-            CheckedRequest::Answer(ask) => ask.order_keys,
-            CheckedRequest::Record(ask) => ask.order_keys.clone(),
-            CheckedRequest::Sealed(_) => unreachable!("no such scheme is among these"),
+            CheckedRequest::Answer(request) => request.order_keys,
+            CheckedRequest::Record(request) => request.order_keys.clone(),
+            CheckedRequest::Sealed(_) => unreachable!("the scheme is not sealed"),
         };
         order.map(|keys| permutation(&keys, ROWS))
     };
@@ -82,13 +82,13 @@ fn a_search_has_one_order_and_every_search_has_another() {
         assert_eq!(orders(&instance, &first), expected);
         assert_eq!(orders(&instance, &second), expected);
         assert_eq!(orders(&instance, &record(&instance, parent, 20 + seed)), expected);
-        assert!(!seen.contains(&expected), "two searches have one order");
+        assert!(!seen.contains(&expected), "two searches have the same order");
         seen.push(expected);
     }
 }
 
 #[test]
-fn without_shuffle_rows_stand_as_stored() {
+fn without_shuffle_rows_are_in_stored_order() {
     let instance = instance(false);
     let (first, second, parent) = phases(&instance, 0);
     for messages in [first, second, record(&instance, parent, 0)] {

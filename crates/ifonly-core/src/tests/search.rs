@@ -1,4 +1,4 @@
-//! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side
+//! Whole searches in the wire format: messages, transcript, shuffle, records, and what each side
 //! refuses.
 
 use super::common::{TestCase, best, chance, for_all_schemes};
@@ -18,7 +18,7 @@ use crate::transcript::{Message, MessageKind};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 
-/// N servers in one place.
+/// N servers in memory.
 struct World {
     instance: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
@@ -59,20 +59,20 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
             case.params.shuffle = chance(&mut random, 60);
             let k = 1 + random.below(4) as usize;
             let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
-            let outcome = world.search(case.secret(), k, &mut random).unwrap();
+            let result = world.search(case.secret(), k, &mut random).unwrap();
             let mut costs: Vec<i128> = case.brute_force(scheme).into_iter().flatten().collect();
             costs.sort_unstable();
-            assert_eq!(outcome.matching_rows, Some(costs.len()), "{}", scheme.name);
-            assert_eq!(outcome.found.len(), k.min(costs.len()), "{}", scheme.name);
-            let mut places: Vec<usize> = outcome.found.iter().filter_map(|found| found.position).collect();
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), outcome.found.len(), "{}: each row once", scheme.name);
-            for (found, cost) in outcome.found.iter().zip(&costs) {
+            assert_eq!(result.matching_rows, Some(costs.len()), "{}", scheme.name);
+            assert_eq!(result.found.len(), k.min(costs.len()), "{}", scheme.name);
+            let mut positions: Vec<usize> = result.found.iter().filter_map(|found| found.position).collect();
+            positions.sort_unstable();
+            positions.dedup();
+            assert_eq!(positions.len(), result.found.len(), "{}: a row was found twice", scheme.name);
+            for (found, cost) in result.found.iter().zip(&costs) {
                 let row = levels(&found.record);
                 confirm(&world.instance, &case.secret(), found, &row).unwrap();
-                let place = case.rows.iter().position(|other| *other == row).unwrap();
-                assert_eq!(case.brute_force(scheme)[place], Some(*cost), "{}", scheme.name);
+                let index = case.rows.iter().position(|other| *other == row).unwrap();
+                assert_eq!(case.brute_force(scheme)[index], Some(*cost), "{}", scheme.name);
                 if !case.params.shuffle {
                     assert_eq!(case.rows[found.position.unwrap()], row, "{}", scheme.name);
                 }
@@ -81,9 +81,9 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
     });
 }
 
-/// What servers see of a search, without the contents: to whom, how long, and all header fields but
-/// the parent.
-fn shape(
+/// What servers see of a search, without payloads: recipients, lengths, and all header fields
+/// except the parent.
+fn traffic(
     world: &World,
     secret: SecretQuery,
     k: usize,
@@ -93,26 +93,26 @@ fn shape(
     let search = Search::nearest(world.instance.clone(), secret, world.header_context, k).unwrap();
     let _ = search.run(random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
-        seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
+        seen.push((server, bytes.len(), header.kind, format!("{} {:?}", header.scheme, header.responders)));
         Some(world.respond(server, bytes).unwrap())
     });
     seen
 }
 
 #[test]
-fn traffic_has_the_same_shape_whoever_asks_and_whatever_is_found() {
+fn traffic_has_the_same_form_for_every_query_and_result() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(22);
         let first = TestCase::random(scheme, (1, 0, 0), 6, 8, &mut random);
         let world = World::new(first.instance(scheme, ModulusRule::Deployment), first.rows(), key);
-        let expected = shape(&world, first.secret(), 2, &mut random);
+        let expected = traffic(&world, first.secret(), 2, &mut random);
         let d = first.ranges.len();
         let gated = scheme.constraint != scheme::ConstraintKind::None;
         for _ in 0..20 {
             let x: Vec<u32> = first.ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
             let fixed = (0..d).map(|_| gated && chance(&mut random, 60)).collect();
             let secret = SecretQuery::new(x).immutable(fixed);
-            assert_eq!(shape(&world, secret, 2, &mut random), expected, "{}", scheme.name);
+            assert_eq!(traffic(&world, secret, 2, &mut random), expected, "{}", scheme.name);
         }
     });
 }
@@ -123,13 +123,13 @@ fn a_failed_phase_does_not_change_the_traffic() {
     let mut random = SeededRandom::new(23);
     let case = TestCase::random(scheme, (1, 0, 0), 6, 8, &mut random);
     let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
-    let expected = shape(&world, case.secret(), 1, &mut random);
+    let expected = traffic(&world, case.secret(), 1, &mut random);
     let mut seen = vec![];
     let search = Search::new(world.instance.clone(), case.secret(), world.header_context).unwrap();
     let result = search.run(&mut random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
-        seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
-        // Rubbish from server 2, silence from server 3.
+        seen.push((server, bytes.len(), header.kind, format!("{} {:?}", header.scheme, header.responders)));
+        // Server 2 sends malformed bytes, server 3 is silent.
         (server != 3).then(|| if server == 2 { vec![0xff; 40] } else { world.respond(server, bytes).unwrap() })
     });
     assert!(result.is_err());
@@ -145,37 +145,37 @@ fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
 #[test]
 fn servers_with_different_keys_are_noticed() {
     let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server; 32]));
-    // The second server refuses what follows, since the ticket is the first one's; the search goes
-    // on all the same.
+    // Server 2 refuses later messages, because the ticket is that of server 1. The search continues
+    // nevertheless.
     let search = Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
-    let mut asked = 0;
-    let fault = search.run(&mut SeededRandom::new(24), |server, message| {
-        asked += 1;
+    let mut sent = 0;
+    let error = search.run(&mut SeededRandom::new(24), |server, message| {
+        sent += 1;
         world.respond(server, message).ok()
     });
-    assert_eq!((fault.unwrap_err(), asked), (SearchError::KeyCheck { first: 1, second: 2 }, 4));
+    assert_eq!((error.unwrap_err(), sent), (SearchError::KeyCheck { first: 1, second: 2 }, 4));
 }
 
 #[test]
-fn silence_is_named() {
+fn silent_servers_are_named() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
     let search = Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
-    let fault = search
+    let error = search
         .run(&mut SeededRandom::new(25), |server, bytes| (server == 2).then(|| world.respond(server, bytes).unwrap()))
         .unwrap_err();
-    assert_eq!(fault, SearchError::Decode(DecodeError::TooFewAnswers { have: 1, need: 2, silent: vec![1] }));
+    assert_eq!(error, SearchError::Decode(DecodeError::TooFewAnswers { have: 1, need: 2, silent: vec![1] }));
 }
 
 #[test]
 fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
     let mut random = SeededRandom::new(26);
-    let mut ask = || {
+    let mut first_message = || {
         let mut search =
             Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
         search.next(&mut random).unwrap().messages.remove(0)
     };
-    let (first, second) = (ask(), ask());
+    let (first, second) = (first_message(), first_message());
     assert_eq!(world.respond(1, &first), world.respond(1, &first));
     let checks = [first, second].map(|message| world.respond(1, &message).unwrap()[..16].to_vec());
     assert_ne!(checks[0], checks[1]);
@@ -194,24 +194,24 @@ fn servers_refuse_what_they_do_not_serve() {
     };
     assert_eq!(refusal(&|m| m.header.digest[0] ^= 1), Refusal::Manifest);
     assert_eq!(refusal(&|m| m.header.scheme = "baseline".into()), Refusal::Scheme("baseline".into()));
-    assert_eq!(refusal(&|m| m.header.stage = MessageKind::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
+    assert_eq!(refusal(&|m| m.header.kind = MessageKind::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
     assert_eq!(refusal(&|m| m.header.epoch = 9), Refusal::Epoch(9));
     assert_eq!(refusal(&|m| m.server = 2), Refusal::Server { meant: 2, here: 1 });
     assert_eq!(refusal(&|m| m.header.parent.tau[0] = 1), Refusal::Parent);
     assert_eq!(refusal(&|m| m.header.parent.ticket[0] = 1), Refusal::Parent);
-    assert_eq!(refusal(&|m| m.promises.clear()), Refusal::Promise);
+    assert_eq!(refusal(&|m| m.share_commitments.clear()), Refusal::ShareCommitment);
     assert_eq!(refusal(&|m| m.header.responders = vec![1, 2, 4]), Refusal::Responders { need: 3 });
     assert_eq!(refusal(&|m| m.blinding[0] ^= 1), Refusal::Commitment);
     assert_eq!(refusal(&|m| m.commitments[0][0] ^= 1), Refusal::Commitment);
     assert!(matches!(refusal(&|m| m.payload.push(0)), Refusal::Malformed(WireError::Length { .. })));
-    assert!(matches!(refusal(&|m| m.payload.fill(0xff)), Refusal::Malformed(WireError::NotReduced { place: 0 })));
+    assert!(matches!(refusal(&|m| m.payload.fill(0xff)), Refusal::Malformed(WireError::NotReduced { index: 0 })));
 }
 
 #[test]
-fn rubbish_never_panics_a_server_or_a_client() {
+fn malformed_bytes_panic_neither_server_nor_client() {
     let mut random = SeededRandom::new(28);
     let world = small_world(scheme::named("gated-tables").unwrap(), key);
-    for round in 0..3_000 {
+    for run in 0..3_000 {
         let mut search =
             Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
         let mut bytes = search.next(&mut random).unwrap().messages[0].to_vec();
@@ -220,18 +220,18 @@ fn rubbish_never_panics_a_server_or_a_client() {
                 0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
                 1 => bytes.extend([random.below(256) as u8; 3]),
                 _ if !bytes.is_empty() => {
-                    let place = random.below(bytes.len() as u64) as usize;
-                    bytes[place] = random.below(256) as u8;
+                    let index = random.below(bytes.len() as u64) as usize;
+                    bytes[index] = random.below(256) as u8;
                 }
                 _ => {}
             }
         }
         let _ = world.respond(1, &bytes);
-        if round % 10 == 0 {
+        if run % 10 == 0 {
             let search =
                 Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
             let lengths = [0, 1, 15, 16, 17, 40].map(|n| n + random.below(3) as usize);
-            let mut draws = SeededRandom::new(round);
+            let mut draws = SeededRandom::new(run);
             let _ = search.run(&mut random, |server, _| {
                 let mut response = vec![0; lengths[server % lengths.len()]];
                 draws.fill(&mut response);
@@ -259,14 +259,15 @@ fn secrets_do_not_print() {
     }
     let shown =
         format!("{secret:?} {seen:?} {:?} {:?} {:?}", key(1), key(1).transcript(&[0; 32]), search.finish().unwrap(),);
-    for word in ["[7", "true", "payload", "blinding", "Symbol(1", "x:", "theta", "wanted", "Exactly", "record: ["] {
+    for word in ["[7", "true", "payload", "blinding", "FieldElement(1", "x:", "theta", "wanted", "Exactly", "record: ["]
+    {
         assert!(!shown.contains(word), "{word} in {shown}");
     }
 }
 
 #[test]
 fn a_servers_response_holds_every_pad() {
-    // T = 2, so that κ ≥ 2: the response is the definition's answer with all pads of the
+    // T = 2, so κ ≥ 2. The response is the answer of the definition with all pads of the
     // transcript's streams.
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(31);
@@ -277,39 +278,43 @@ fn a_servers_response_holds_every_pad() {
             ServerProtocol::new(2, world.header_context.digest, vec![instance.clone()], vec![key(2)], 2 * case.x.len());
         let mut search = Search::new(instance.clone(), case.secret(), world.header_context).unwrap();
         let message = Message::decode(&search.next(&mut random).unwrap().messages[1]).unwrap();
-        let CheckedRequest::Answer(ask) = protocol.open(&message.encode()).unwrap() else {
-            panic!("a phase was asked")
+        let CheckedRequest::Answer(request) = protocol.open(&message.encode()).unwrap() else {
+            panic!("not a request for a phase")
         };
         let (field, kappa) = (instance.field(), instance.kappa(0));
-        let keys =
-            key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, instance.params().d_min);
+        let keys = key(2).transcript(&message.tau()).rows(
+            field,
+            request.program.outputs.len(),
+            kappa,
+            instance.params().d_min,
+        );
         let alpha = instance.points()[1];
-        let job = ScanJob { field, alpha, kappa, program: &ask.program, order: None };
+        let job = ScanJob { field, alpha, kappa, program: &request.program, order: None };
         let elements = row_function::answer(&job, &case.rows(), &keys);
         let response = world.respond(2, &message.encode()).unwrap();
         assert_eq!(response[32..], wire::pack(field, &elements), "{}", scheme.name);
         assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);
         assert_eq!(response[16..32], key(2).ticket(scheme.name, &message.tau()), "{}", scheme.name);
         search.receive(vec![None, Some(response)]);
-        // And the record's: what is left after its pads is the plain inner product.
+        // The same for the record: without its pads the response is the plain inner product.
         let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
         let fetch = Message::decode(&fetch.messages[1]).unwrap();
-        let CheckedRequest::Record(ask) = protocol.open(&fetch.encode()).unwrap() else {
-            panic!("a record was asked for")
+        let CheckedRequest::Record(request) = protocol.open(&fetch.encode()).unwrap() else {
+            panic!("not a request for a record")
         };
         let records: Vec<Vec<u8>> =
             case.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        let sealed = protocol.encode_records(&key(2), records.iter().map(Vec::as_slice));
-        let mut product = ask.fetch.inner_product(&ask.payload, |position| &sealed[position]);
+        let encoded = protocol.encode_records(&key(2), records.iter().map(Vec::as_slice));
+        let mut product = request.fetch.inner_product(&request.payload, |position| &encoded[position]);
         let padded = world.respond(2, &fetch.encode()).unwrap()[16..].to_vec();
         assert_ne!(padded, product, "{}", scheme.name);
-        ask.fetch.pad(1, &key(2).transcript(&fetch.tau()), &mut product);
+        request.fetch.pad(1, &key(2).transcript(&fetch.tau()), &mut product);
         assert_eq!(padded, product, "{}", scheme.name);
     });
 }
 
 #[test]
-fn whole_searches_bear_silence_rubbish_and_lies() {
+fn whole_searches_tolerate_silence_malformed_answers_and_lies() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(32);
         for number in 0..24 {
@@ -317,48 +322,48 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
             let (_, silent, lying) = faults;
             let case = TestCase::random(scheme, faults, 100, 9, &mut random);
             let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
-            // Servers that every phase asks, so that they misbehave everywhere.
+            // Servers that every phase queries, so that they misbehave in all phases.
             let first = 1 + random.below(2) as usize;
-            let quiet = first..first + silent;
-            let lying_servers = quiet.end..quiet.end + lying;
+            let silent_servers = first..first + silent;
+            let lying_servers = silent_servers.end..silent_servers.end + lying;
             let kind = random.below(5);
             let mut noise = SeededRandom::new(number as u64);
             let search = Search::new(world.instance.clone(), case.secret(), world.header_context).unwrap();
-            let outcome = search.run(&mut random, |server, message| {
+            let result = search.run(&mut random, |server, message| {
                 let mut response = world.respond(server, message).unwrap();
-                if quiet.contains(&server) {
+                if silent_servers.contains(&server) {
                     return None;
                 }
                 if lying_servers.contains(&server) {
-                    let stage = Message::decode(message).unwrap().header.stage;
+                    let message_kind = Message::decode(message).unwrap().header.kind;
                     match kind {
                         0 => response.truncate(response.len() - 1),
                         1 => response[0] ^= 1,
                         2 => response.push(0),
-                        // A ticket that is none; elsewhere another lie.
+                        // A wrong ticket in phase 0, another lie elsewhere.
                         3 => response[16] ^= 1,
                         _ => {
-                            // Zeros are reduced symbols, and wrong ones; a record may be any bytes.
-                            let body = &mut response[stage.lead()..];
-                            if stage == MessageKind::Record { noise.fill(body) } else { body.fill(0) }
+                            // Zeros are valid but wrong field elements; a record may be any bytes.
+                            let body = &mut response[message_kind.lead()..];
+                            if message_kind == MessageKind::Record { noise.fill(body) } else { body.fill(0) }
                         }
                     }
                 }
                 Some(response)
             });
-            let outcome = outcome.unwrap_or_else(|fault| panic!("{} {faults:?} kind {kind}: {fault}", scheme.name));
+            let result = result.unwrap_or_else(|error| panic!("{} {faults:?} kind {kind}: {error}", scheme.name));
             let costs = case.brute_force(scheme);
             let best = best(&costs).map(|(_, cost)| cost);
-            let found = outcome.found.first().map(|found| {
+            let found = result.found.first().map(|found| {
                 let row = levels(&found.record);
                 costs[case.rows.iter().position(|other| *other == row).unwrap()].unwrap()
             });
             assert_eq!(found, best, "{} {faults:?} kind {kind}", scheme.name);
             assert!(
-                outcome.lying_servers.iter().all(|liar| lying_servers.contains(liar)),
+                result.lying_servers.iter().all(|server| lying_servers.contains(server)),
                 "{} {:?}",
                 scheme.name,
-                outcome.lying_servers
+                result.lying_servers
             );
         }
     });
@@ -376,9 +381,9 @@ fn described_bytes_are_those_on_the_wire() {
             .run(&mut random, |server, bytes| {
                 let message = Message::decode(bytes).unwrap();
                 let response = world.respond(server, bytes).unwrap();
-                if message.header.stage != MessageKind::Record {
+                if message.header.kind != MessageKind::Record {
                     up += message.payload.len() as u128;
-                    down += (response.len() - message.header.stage.lead()) as u128;
+                    down += (response.len() - message.header.kind.lead()) as u128;
                 }
                 Some(response)
             })
@@ -394,15 +399,15 @@ fn gated_and_two_phase_agree_on_the_index() {
         let (gated, two_phase) = (scheme::named(gated).unwrap(), scheme::named(two_phase).unwrap());
         for _ in 0..300 {
             let case = TestCase::random(two_phase, (1, 0, 0), 6, 12, &mut random);
-            let outcomes = [gated, two_phase].map(|scheme| {
+            let results = [gated, two_phase].map(|scheme| {
                 let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
-                let outcome = world.search(case.secret(), 1, &mut random).unwrap();
-                outcome.found.first().map(|found| (found.position, found.price, found.record.clone()))
+                let result = world.search(case.secret(), 1, &mut random).unwrap();
+                result.found.first().map(|found| (found.position, found.cost, found.record.clone()))
             });
-            assert_eq!(outcomes[0], outcomes[1]);
+            assert_eq!(results[0], results[1]);
             let expected =
                 best(&case.brute_force(two_phase)).map(|(row, cost)| (Some(row), DecodedCost::Exactly(cost as u64)));
-            assert_eq!(outcomes[0].as_ref().map(|found| (found.0, found.1)), expected);
+            assert_eq!(results[0].as_ref().map(|found| (found.0, found.1)), expected);
         }
     }
 }

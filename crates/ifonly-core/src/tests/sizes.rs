@@ -1,5 +1,5 @@
-//! Sizes that are told in advance are those of what is sent: limits, estimates and the
-//! documentation rest on them.
+//! Announced sizes equal the sizes of what is sent. Limits, estimates and the documentation rely on
+//! them.
 
 use crate::decode::DecodeError;
 use crate::field::ModulusRule;
@@ -21,7 +21,7 @@ fn instance(name: &str, params: Params) -> SchemeInstance {
 }
 
 #[test]
-fn the_bytes_of_a_search_are_those_that_were_told() {
+fn the_bytes_of_a_search_equal_the_announced_ones() {
     let mut random = SeededRandom::new(21);
     for scheme in scheme::ALL {
         for (silent, top, rows) in [(0, 1, 3), (1, 3, 9)] {
@@ -30,45 +30,45 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
             let rows = Rows::new(&[3, 5], levels).unwrap();
             let server = MemoryServer::new(1, &instance, &RootKey::new(0, [1; 32]), &rows);
             let header_context = server.header_context();
-            let told = instance.traffic(top, header_context.record_length);
+            let announced = instance.traffic(top, header_context.record_length);
             let mut search = Search::nearest(instance, SecretQuery::new(vec![1, 2]), header_context, top).unwrap();
             let (mut up, mut down, mut longest) = (0, 0, 0);
-            // Nobody answers, which changes nothing about what is asked.
+            // No server answers, which does not change the messages.
             while let Some(StepMessages { messages, response_length, .. }) = search.next(&mut random) {
                 up += messages.iter().map(|message| message.len() as u128).sum::<u128>();
                 down += (messages.len() * response_length) as u128;
                 longest = longest.max(messages.iter().map(|message| message.len()).max().unwrap_or(0));
             }
-            assert_eq!((told.up, told.down), (up, down), "{}", scheme.name);
+            assert_eq!((announced.up, announced.down), (up, down), "{}", scheme.name);
             assert_eq!(server.longest_message(), longest, "{}", scheme.name);
         }
     }
 }
 
 #[test]
-fn a_sealed_search_has_the_bytes_that_were_told() {
+fn the_bytes_of_a_sealed_search_equal_the_announced_ones() {
     let sealed = SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap();
     assert_eq!(SealedScheme::encoded_record_length(20), 20 + aont::OVERHEAD);
     let header_context = crate::search::HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
     let payload = sealed.payload(2, &[0; 9]);
     let sent: Vec<Message> = messages(&sealed.header(&header_context), vec![payload; 3], &mut SeededRandom::new(22));
-    let told = sealed.traffic(2, 20);
-    assert_eq!(told.up, sent.iter().map(|message| message.encode().len() as u128).sum::<u128>());
-    // For each of the two rows a word and a sealed record, behind the key-check value.
+    let announced = sealed.traffic(2, 20);
+    assert_eq!(announced.up, sent.iter().map(|message| message.encode().len() as u128).sum::<u128>());
+    // The key-check value, then for each of the two rows a word and an encoded record.
     let response = crate::http_api::CHECK_LENGTH + 2 * (8 + 20 + aont::OVERHEAD);
-    assert_eq!((sealed.response_length(2, 20), told.down), (response, 3 * response as u128));
+    assert_eq!((sealed.response_length(2, 20), announced.down), (response, 3 * response as u128));
 }
 
 #[test]
-fn what_a_cheating_client_gets_is_counted_as_the_documentation_does() {
+fn gains_of_a_cheating_client_equal_those_in_the_documentation() {
     let with = |silent| Params { silent, ..Params::new(vec![3, 3], 5) };
     for (name, silent, elements) in [
         ("baseline", 0, 1),
         ("baseline", 2, 3),
-        // ρ takes one of a gated row's two outputs.
+        // ρ hides one of the two outputs of a gated row.
         ("gated", 0, 1),
         ("gated", 1, 3),
-        // Of the first phase nothing but whether a value is zero.
+        // Phase 0 reveals only whether a value is zero.
         ("two-phase", 0, 1),
         ("two-phase", 1, 2),
     ] {
@@ -94,7 +94,7 @@ fn a_record_query_has_one_length_and_no_bit_beyond_the_rows() {
             query[bit / 8] = 1 << (bit % 8);
             assert_eq!(fetch.is_query(&query), servers > 2 || bit < rows, "{rows} rows, bit {bit}");
         }
-        // Answers have one length too, and whoever gave another is named.
+        // Answers also have one length, and the error names the server with another.
         let short = vec![Some(vec![0; fetch.stripe_length() - 1]); servers];
         let error = DecodeError::Length { server: 1, have: fetch.stripe_length() - 1, need: fetch.stripe_length() };
         assert_eq!(fetch.decode(&short, &mut SeededRandom::new(1)), Err(error));

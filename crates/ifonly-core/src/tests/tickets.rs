@@ -1,5 +1,5 @@
-//! Clients that go on with searches they have not begun, servers that give wrong tickets, and what
-//! one search can be made to tell.
+//! Clients that continue searches they have not started, servers that issue wrong tickets, and how
+//! much one search can reveal.
 
 use crate::field::{Field, FieldElement, ModulusRule};
 use crate::keys::RootKey;
@@ -23,7 +23,7 @@ struct World {
     instances: Vec<SchemeInstance>,
     protocols: Vec<ServerProtocol>,
     rows: Rows,
-    sealed: Vec<Vec<u8>>,
+    encoded: Vec<Vec<u8>>,
     header_context: HeaderContext,
 }
 
@@ -34,10 +34,10 @@ impl World {
             (0..rows).map(|_| (0..features).map(|_| random.below(u64::from(LEVELS) + 1) as u16).collect()).collect();
         let ranges = vec![LEVELS; features];
         let params = Params { lying, shuffle: true, weight_limit: 3, ..Params::new(ranges.clone(), rows) };
-        let deploy = |name: &&str| {
+        let instance = |name: &&str| {
             SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Deployment).unwrap()
         };
-        let instances: Vec<SchemeInstance> = schemes.iter().map(deploy).collect();
+        let instances: Vec<SchemeInstance> = schemes.iter().map(instance).collect();
         let keys = [1, 2].map(|epoch| RootKey::new(epoch, [epoch as u8; 32]));
         let header_context = HeaderContext { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
         let servers = instances.iter().map(SchemeInstance::servers).max().unwrap() as u8;
@@ -53,17 +53,18 @@ impl World {
             })
             .collect();
         let records = vec![vec![7; header_context.record_length]; rows];
-        let sealed = protocols[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
-        World { protocols, rows: Rows::new(&ranges, levels).unwrap(), sealed, header_context, instances }
+        let encoded = protocols[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
+        World { protocols, rows: Rows::new(&ranges, levels).unwrap(), encoded, header_context, instances }
     }
 
     fn respond(&self, message: &Message) -> Result<Vec<u8>, Refusal> {
         let server = usize::from(message.server) - 1;
-        self.protocols[server].respond(&message.encode(), &self.rows, &self.sealed)
+        self.protocols[server].respond(&message.encode(), &self.rows, &self.encoded)
     }
 
-    /// Begins a search with the given scheme; gives its parent and the messages that come next.
-    fn begun(&self, scheme: usize, seed: u64) -> (SearchRef, Vec<Message>) {
+    /// Starts a search with the given scheme. Returns its reference and the messages of the next
+    /// step.
+    fn start(&self, scheme: usize, seed: u64) -> (SearchRef, Vec<Message>) {
         let mut random = SeededRandom::new(seed);
         let secret = SecretQuery::new(vec![1; self.rows.iter().next().unwrap().len()]);
         let mut search = Search::new(self.instances[scheme].clone(), secret, self.header_context).unwrap();
@@ -78,14 +79,14 @@ fn decoded(messages: &[Zeroizing<Vec<u8>>]) -> Vec<Message> {
     messages.iter().map(|bytes| Message::decode(bytes).unwrap()).collect()
 }
 
-/// The same query under another header, with commitments that fit it.
+/// The same query with another header and matching commitments.
 fn again(message: &Message, change: impl Fn(&mut Message)) -> Message {
     let mut changed = message.clone();
     change(&mut changed);
     let payloads = vec![changed.payload.clone(); changed.header.responders.len()];
     let sent = messages(&changed.header, payloads, &mut SeededRandom::new(60));
     let mut sent = sent[usize::from(message.server) - 1].clone();
-    (sent.promises, sent.kept) = (changed.promises.clone(), changed.kept.clone());
+    (sent.share_commitments, sent.share_opening) = (changed.share_commitments.clone(), changed.share_opening.clone());
     sent
 }
 
@@ -93,13 +94,13 @@ fn again(message: &Message, change: impl Fn(&mut Message)) -> Message {
 fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
     let world = World::new(&["two-phase", "gated", "gated-tables"], 2, 5, 0);
     for scheme in 0..3 {
-        let (parent, next) = world.begun(scheme, 51);
+        let (parent, next) = world.start(scheme, 51);
         let next = &next[0];
-        assert!(world.respond(&again(next, |_| ())).is_ok(), "an honest client is answered");
-        let (elsewhere, _) = world.begun((scheme + 1) % 3, 52);
-        let (later, _) = world.begun(scheme, 53);
+        assert!(world.respond(&again(next, |_| ())).is_ok(), "the server refuses an honest client");
+        let (elsewhere, _) = world.start((scheme + 1) % 3, 52);
+        let (later, _) = world.start(scheme, 53);
         let refusal = |change: &dyn Fn(&mut Message)| world.respond(&again(next, change)).unwrap_err();
-        // Made up: any τ with any ticket, a true τ without its ticket, or with one of another
+        // Invented: any τ with any ticket, a valid τ without its ticket or with that of another
         // search.
         assert_eq!(refusal(&|m| m.header.parent.tau = [9; 32]), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent = SearchRef { tau: [9; 32], ticket: [9; 16] }), Refusal::Ticket);
@@ -108,7 +109,7 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
         for byte in 0..16 {
             assert_eq!(refusal(&|m| m.header.parent.ticket[byte] ^= 0x80), Refusal::Ticket);
         }
-        // Taken from another scheme's search, or from one under another key epoch.
+        // Taken from a search with another scheme or another key epoch.
         assert_eq!(refusal(&|m| m.header.parent = elsewhere), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.epoch = 2), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent = SearchRef::default()), Refusal::Parent);
@@ -119,59 +120,63 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
 #[test]
 fn a_record_fetch_needs_the_ticket_too() {
     let world = World::new(&["two-phase", "gated"], 2, 5, 0);
-    let (_, fetch) = world.begun(1, 51);
-    assert_eq!(fetch[0].header.stage, MessageKind::Record);
-    let (elsewhere, _) = world.begun(0, 52);
+    let (_, fetch) = world.start(1, 51);
+    assert_eq!(fetch[0].header.kind, MessageKind::Record);
+    let (elsewhere, _) = world.start(0, 52);
     let refusal = world.respond(&again(&fetch[0], |m| m.header.parent = elsewhere));
     assert_eq!(refusal, Err(Refusal::Ticket));
 }
 
 #[test]
-fn the_second_phase_uses_the_x_that_the_first_promised() {
+fn phase_1_uses_the_x_that_phase_0_committed_to() {
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
         let world = World::new(&[name], 2, 5, 0);
         let (field, phase) = (world.instances[0].field(), &world.instances[0].scheme().phases[1]);
-        let (_, next) = world.begun(0, 51);
-        let (_, other) = world.begun(0, 52);
+        let (_, next) = world.start(0, 51);
+        let (_, other) = world.start(0, 52);
         let next = &next[1];
         let lengths = world.instances[0].slot_lengths(1);
-        let with_symbol = |place: usize| {
+        let with_changed_element = |index: usize| {
             again(next, |message| {
                 let mut elements = wire::unpack(field, &message.payload, lengths.iter().sum()).unwrap();
-                elements[place] = field.add(elements[place], FieldElement::ONE);
+                elements[index] = field.add(elements[index], FieldElement::ONE);
                 message.payload = wire::pack(field, &elements);
             })
         };
-        let mut place = 0;
+        let mut start = 0;
         for (slot, length) in phase.slots.iter().zip(&lengths) {
-            for place in place..place + length {
-                let answered = world.respond(&with_symbol(place));
-                match slot.promised {
-                    true => assert_eq!(answered, Err(Refusal::Promise), "{name}: another {}", slot.name),
-                    false => assert!(answered.is_ok(), "{name}: {} is for the second phase to choose", slot.name),
+            for index in start..start + length {
+                let answered = world.respond(&with_changed_element(index));
+                match slot.committed {
+                    true => assert_eq!(answered, Err(Refusal::ShareCommitment), "{name}: changed {}", slot.name),
+                    false => assert!(answered.is_ok(), "{name}: {} may be chosen in phase 1", slot.name),
                 }
             }
-            place += length;
+            start += length;
         }
         let refusal = |change: &dyn Fn(&mut Message)| world.respond(&again(next, change)).unwrap_err();
-        assert_eq!(refusal(&|m| m.kept = None), Refusal::Promise);
-        assert_eq!(refusal(&|m| m.promises.clear()), Refusal::Promise);
-        assert_eq!(refusal(&|m| m.promises[1] = other[1].promises[1]), Refusal::Promise);
-        assert_eq!(refusal(&|m| m.promises.swap(0, 1)), Refusal::Promise);
-        assert_eq!(refusal(&|m| m.kept.as_mut().unwrap().first[0][0] ^= 1), Refusal::Promise);
-        assert_eq!(refusal(&|m| m.kept.as_mut().unwrap().blinding[0] ^= 1), Refusal::Promise);
-        // A whole other search's promises, with their openings and x.
+        assert_eq!(refusal(&|m| m.share_opening = None), Refusal::ShareCommitment);
+        assert_eq!(refusal(&|m| m.share_commitments.clear()), Refusal::ShareCommitment);
+        assert_eq!(refusal(&|m| m.share_commitments[1] = other[1].share_commitments[1]), Refusal::ShareCommitment);
+        assert_eq!(refusal(&|m| m.share_commitments.swap(0, 1)), Refusal::ShareCommitment);
+        assert_eq!(
+            refusal(&|m| m.share_opening.as_mut().unwrap().first_commitments[0][0] ^= 1),
+            Refusal::ShareCommitment
+        );
+        assert_eq!(refusal(&|m| m.share_opening.as_mut().unwrap().blinding[0] ^= 1), Refusal::ShareCommitment);
+        // All share commitments of another search, with their openings and shares.
         let foreign = |m: &mut Message| {
-            (m.promises, m.kept, m.payload) =
-                (other[1].promises.clone(), other[1].kept.clone(), other[1].payload.clone());
+            (m.share_commitments, m.share_opening) =
+                (other[1].share_commitments.clone(), other[1].share_opening.clone());
+            m.payload = other[1].payload.clone();
         };
-        assert_eq!(refusal(&foreign), Refusal::Promise);
+        assert_eq!(refusal(&foreign), Refusal::ShareCommitment);
     }
 }
 
-/// What the servers of a search see of it, but for draws: everything in the headers that a ticket
-/// does not decide.
-fn shape(messages: &[Message]) -> String {
+/// What servers see of a search except random values: all header fields that do not depend on a
+/// ticket.
+fn public_form(messages: &[Message]) -> String {
     let public = |message: &Message| {
         let mut header = message.header.clone();
         header.parent = SearchRef::default();
@@ -181,37 +186,37 @@ fn shape(messages: &[Message]) -> String {
 }
 
 #[test]
-fn one_wrong_ticket_stops_no_search_that_bears_a_lie_and_all_servers_are_shown_the_same() {
+fn one_wrong_ticket_stops_no_search_that_tolerates_a_lie_and_all_servers_get_the_same_ticket() {
     for name in ["two-phase", "gated"] {
         let world = World::new(&[name], 2, 5, 1);
-        let mut shapes = BTreeSet::new();
+        let mut forms = BTreeSet::new();
         let servers = world.instances[0].responders(0);
-        for liar in 0..=servers {
+        for lying in 0..=servers {
             let mut random = SeededRandom::new(54);
             let mut search =
                 Search::new(world.instances[0].clone(), SecretQuery::new(vec![1, 1]), world.header_context).unwrap();
             let (mut seen, mut parents) = (String::new(), vec![]);
             while let Some(outgoing) = search.next(&mut random) {
                 let sent = decoded(&outgoing.messages);
-                seen += &shape(&sent);
-                if sent[0].header.stage != MessageKind::Phase(0) {
+                seen += &public_form(&sent);
+                if sent[0].header.kind != MessageKind::Phase(0) {
                     parents.extend(sent.iter().map(|message| message.header.parent));
                 }
                 let respond = |message: &Message| {
                     let mut response = world.respond(message).unwrap();
-                    if usize::from(message.server) == liar && message.header.stage == MessageKind::Phase(0) {
+                    if usize::from(message.server) == lying && message.header.kind == MessageKind::Phase(0) {
                         response[16..32].fill(0xaa);
                     }
                     Some(response)
                 };
                 search.receive(sent.iter().map(respond).collect());
             }
-            let outcome = search.finish().unwrap();
-            assert_eq!(outcome.lying_servers, if liar > 0 { vec![liar] } else { vec![] });
+            let result = search.finish().unwrap();
+            assert_eq!(result.lying_servers, if lying > 0 { vec![lying] } else { vec![] });
             assert!(parents.windows(2).all(|pair| pair[0] == pair[1]));
-            shapes.insert(seen);
+            forms.insert(seen);
         }
-        assert_eq!(shapes.len(), 1, "{name}: the search looks the same whoever lies");
+        assert_eq!(forms.len(), 1, "{name}: the messages depend on which server lies");
     }
 }
 
@@ -225,16 +230,16 @@ fn without_any_ticket_a_search_goes_on_and_looks_the_same() {
         let mut seen = String::new();
         while let Some(outgoing) = search.next(&mut random) {
             let sent = decoded(&outgoing.messages);
-            seen += &shape(&sent);
+            seen += &public_form(&sent);
             search.receive(sent.iter().map(|m| if answered(m) { world.respond(m).ok() } else { None }).collect());
         }
         (seen, search.finish().is_ok())
     };
-    let (whole, found) = run(&|_| true);
+    let (complete, found) = run(&|_| true);
     assert!(found);
-    // Nobody gives one, or two servers give different ones.
-    assert_eq!(run(&|message| message.header.stage != MessageKind::Phase(0)), (whole.clone(), false));
-    assert_eq!(run(&|message| message.server == 3), (whole, false));
+    // No server answers phase 0, or only server 3 answers.
+    assert_eq!(run(&|message| message.header.kind != MessageKind::Phase(0)), (complete.clone(), false));
+    assert_eq!(run(&|message| message.server == 3), (complete, false));
 }
 
 /// The rank of some vectors over F_q.
@@ -254,9 +259,8 @@ fn rank(field: &Field, mut vectors: Vec<Vec<FieldElement>>) -> usize {
     rank
 }
 
-/// Repeats the second phase under one parent as often as that can tell anything, with promises that
-/// are no sharing of anything and another h2 each time. Gives how many independent numbers per row
-/// come out.
+/// Repeats phase 1 of one search until nothing new is learnt, with committed vectors that are not a
+/// valid sharing and another h2 each time. Returns the number of independent values per row.
 fn numbers_from_one_parent(name: &str) -> usize {
     let (features, rows) = (6, 30);
     let world = World::new(&[name], features, rows, 0);
@@ -265,15 +269,15 @@ fn numbers_from_one_parent(name: &str) -> usize {
     let mut random = SeededRandom::new(56);
     let mut uniform = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<FieldElement>>();
     let responders = instance.responders(1);
-    let promised: Vec<Vec<FieldElement>> =
+    let committed: Vec<Vec<FieldElement>> =
         (0..responders).map(|_| uniform(instance.slot_lengths(1).iter().sum::<usize>() - rows)).collect();
-    let parts: Vec<_> = promised.iter().map(|part| Zeroizing::new(wire::pack(field, part))).collect();
+    let parts: Vec<_> = committed.iter().map(|part| Zeroizing::new(wire::pack(field, part))).collect();
     let mut blindings = SeededRandom::new(57);
     let header =
         world.header_context.header(instance, MessageKind::Phase(0), instance.responders(0), SearchRef::default());
     let zeros = wire::pack(field, &vec![FieldElement::ZERO; instance.slot_lengths(0).iter().sum()]);
     let mut first = messages(&header, vec![zeros; instance.responders(0)], &mut blindings);
-    let promises = ShareCommitments::make(&mut first, &parts, &mut blindings);
+    let share_commitments = ShareCommitments::make(&mut first, &parts, &mut blindings);
     let ticket = world.respond(&first[0]).unwrap()[16..32].try_into().unwrap();
     let header = world.header_context.header(
         instance,
@@ -282,15 +286,15 @@ fn numbers_from_one_parent(name: &str) -> usize {
         SearchRef { tau: first[0].tau(), ticket },
     );
     let learnt = |_| {
-        let payloads = promised.iter().map(|promised| {
-            // One s for all rows, another at every server and in every repetition; the promised
-            // part stands after h2.
+        let payloads = committed.iter().map(|committed| {
+            // One s for all rows, but a different s for every server and repetition. The committed
+            // part follows h2.
             let s = uniform(1)[0];
-            wire::pack(field, vec![s; rows].iter().chain(promised))
+            wire::pack(field, vec![s; rows].iter().chain(committed))
         });
         let mut sent = messages(&header, payloads.collect(), &mut blindings);
-        promises.open_in(&mut sent);
-        // The combination in which all pads cancel is all that is left of the answers.
+        share_commitments.open_in(&mut sent);
+        // Only the combination in which all pads cancel carries information.
         let points = &instance.points()[..responders];
         let mut sum = vec![FieldElement::ZERO; rows];
         for (message, &point) in sent.iter().zip(points) {
@@ -302,7 +306,7 @@ fn numbers_from_one_parent(name: &str) -> usize {
             let answer = wire::unpack(field, &world.respond(message).unwrap()[16..], rows).unwrap();
             sum.iter_mut().zip(answer).for_each(|(sum, element)| *sum = field.add(*sum, field.mul(weight, element)));
         }
-        // Without what the client knows, which is the same for all rows.
+        // Differences cancel the part that the client knows, which is the same for all rows.
         sum.windows(2).map(|pair| field.sub(pair[0], pair[1])).collect::<Vec<FieldElement>>()
     };
     rank(field, (0..2 * features + 2).map(learnt).collect())
@@ -310,7 +314,7 @@ fn numbers_from_one_parent(name: &str) -> usize {
 
 #[test]
 fn one_parent_gives_a_few_numbers_of_a_row_however_often_it_is_used() {
-    // Without promises x could be another one each time, and the rank would be that of all rows:
+    // Without share commitments, x could differ each time, and the rank would be that of all rows:
     // Σy² and 6 features, or 12 squares and features. docs/leakage.md has these numbers.
     assert_eq!(numbers_from_one_parent("two-phase"), 4);
     assert_eq!(numbers_from_one_parent("two-phase-4"), 4);

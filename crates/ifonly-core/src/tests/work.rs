@@ -1,5 +1,6 @@
-//! A client does the same work whatever it decodes: the time until its next request must not tell a
-//! server, and least of all one that lies in order to see the difference.
+//! A client does the same work whatever it decodes. The time until its next request must not reveal
+//! decoded values to a server, in particular not to one that lies in order to measure the
+//! difference.
 
 use super::common::for_all_schemes;
 use crate::field::ModulusRule;
@@ -17,8 +18,8 @@ use crate::{aont, wire};
 
 const ROWS: usize = 700;
 
-/// The work of each step of a search in which server 1 adds `lie` to every symbol of its answers,
-/// and the search's end.
+/// The work of each step of a search in which server 1 adds `lie` to every element of its answers,
+/// and the result of the search.
 fn work(
     instance: &SchemeInstance,
     servers: &[MemoryServer],
@@ -48,7 +49,7 @@ fn work(
 }
 
 #[test]
-fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
+fn decoding_takes_the_same_work_for_every_query_result_and_lie() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(3);
         let ranges = vec![30, 4, 30];
@@ -63,23 +64,23 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
         for k in [1, 5] {
             let (mut found, mut empty, mut impossible) = (0, 0, 0);
             let mut expected: Option<Vec<u64>> = None;
-            let anybody = SecretQuery::new(vec![3, 2, 9]);
-            let mut people = vec![anybody.clone()];
+            let unconstrained = SecretQuery::new(vec![3, 2, 9]);
+            let mut queries = vec![unconstrained.clone()];
             if scheme.constraint != ConstraintKind::None {
-                people.push(anybody.clone().immutable(vec![false, true, false]));
-                // No row has the last level of the first feature.
-                people.push(SecretQuery::new(vec![30, 4, 30]).immutable(vec![true; 3]));
+                queries.push(unconstrained.clone().immutable(vec![false, true, false]));
+                // No row has the highest level of the first feature.
+                queries.push(SecretQuery::new(vec![30, 4, 30]).immutable(vec![true; 3]));
             }
-            for secret in people {
+            for secret in queries {
                 for lie in [0, 1, instance.field().q() / 2] {
                     let (steps, end) = work(&instance, &servers, secret.clone(), k, lie);
                     match end {
-                        Ok(outcome) if outcome.found.is_empty() => empty += 1,
+                        Ok(result) if result.found.is_empty() => empty += 1,
                         Ok(_) => found += 1,
-                        Err(SearchError::Implausible(_)) => impossible += 1,
+                        Err(SearchError::ImpossibleValue(_)) => impossible += 1,
                         Err(other) => panic!("{}: {other}", scheme.name),
                     }
-                    // All rows are read, and of every record the whole encoding is opened.
+                    // All rows are read, and every encoded record is decoded completely.
                     let record = (servers[0].header_context().record_length + aont::OVERHEAD) as u64;
                     let last = steps.len() - 1;
                     assert!(steps[last - k] > instance.phases() as u64 * ROWS as u64, "{}", scheme.name);

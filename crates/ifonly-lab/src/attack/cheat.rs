@@ -1,15 +1,15 @@
-//! What a cheating client can make a scheme compute.
+//! The vectors that a cheating client shares.
 //!
-//! Servers cannot see a query, so its vectors may be any. With every gate open and every row
-//! selected, all schemes then decode `Σ_k y_k^p + Σ_k c_k·y_k` with coefficients c of the client's
-//! choice; where it also chooses the coefficients of the powers (linearised and table schemes, the
-//! inner product), the first sum is absent.
+//! Servers see only shares, so a client can share any vectors. With every gate open and every row
+//! selected, all schemes then decode `Σ_k y_k^p + Σ_k c_k·y_k`, with coefficients c that the client
+//! chooses. In linearised schemes, table schemes and the dot product the client also chooses the
+//! coefficients of the powers and sets them to 0, so the first sum is absent.
 
 use ifonly_algebra::field::FieldElement;
 use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme};
 
-/// p, if `Σ y^p` stands in every value whatever is shared.
+/// The exponent p if every decoded value contains `Σ y^p`, whatever the client shares.
 pub(super) fn fixed_power(instance: &SchemeInstance) -> Option<u32> {
     let scheme = instance.scheme();
     match scheme.cost_model {
@@ -19,14 +19,15 @@ pub(super) fn fixed_power(instance: &SchemeInstance) -> Option<u32> {
     }
 }
 
-/// Whether the vectors below exist. Published ℓ_p with p > 2 ties the coefficients to one another;
-/// what it can be made to compute, linear-lp can too, in the same field.
+/// Whether [`vectors`] exist for the scheme. In the ℓ_p scheme of the paper with p > 2 the
+/// coefficients depend on each other. That scheme computes nothing that linear-lp cannot compute in
+/// the same field.
 pub(super) fn is_linear_in_levels(instance: &SchemeInstance) -> bool {
-    let published = has(instance.scheme(), "x") && instance.scheme().cost_model == CostModel::Power;
-    !published || instance.params().exponent == 2
+    let paper_lp = has(instance.scheme(), "x") && instance.scheme().cost_model == CostModel::Power;
+    !paper_lp || instance.params().exponent == 2
 }
 
-/// The vectors of a phase that give the levels these coefficients.
+/// The vectors of a phase for which level y_k enters the decoded value with coefficient c_k.
 pub(super) fn vectors(
     instance: &SchemeInstance,
     phase: usize,
@@ -34,7 +35,7 @@ pub(super) fn vectors(
 ) -> Vec<Vec<FieldElement>> {
     let (scheme, params, field) = (instance.scheme(), instance.params(), instance.field());
     let divided = |by: i64| {
-        // q is a prime above 2, or there would be nothing to divide: 1 keeps the shape.
+        // The divisors are −2 and −p, not 0 modulo the prime q, so the inverse exists.
         let inverse = field.inverse(field.reduce_signed(by)).unwrap_or(FieldElement::ONE);
         coefficients.iter().map(|&c| field.mul(c, inverse)).collect::<Vec<_>>()
     };
@@ -48,7 +49,7 @@ pub(super) fn vectors(
             "w" if !has(scheme, "w∘x") => vector.fill(FieldElement::ONE),
             "h" if scheme.constraint == ConstraintKind::Scaled => vector.fill(FieldElement::ONE),
             "h2" => vector.fill(FieldElement::ONE),
-            // The coefficient of y is −p times the entry of x^{p−1}, which is the last.
+            // The coefficient of y is −p times the entry of x^{p−1}, which is the last entry.
             "x, x², …" => {
                 vector[length - coefficients.len()..].copy_from_slice(&divided(-i64::from(params.exponent)))
             }
@@ -57,9 +58,9 @@ pub(super) fn vectors(
                     (0..=range).map(move |v| field.mul(c, field.reduce(v.into())))
                 };
                 let entries = coefficients.iter().zip(&params.ranges).flat_map(levels);
-                vector.iter_mut().zip(entries).for_each(|(place, entry)| *place = entry);
+                vector.iter_mut().zip(entries).for_each(|(target, entry)| *target = entry);
             }
-            // Open gates.
+            // All zeros: the gate is open.
             _ => {}
         }
     }

@@ -1,12 +1,14 @@
-//! Collecting from a sealed search: whatever a client sends, a search gives it one record.
+//! Collecting records with sealed searches: a search returns one record, whatever the client sends.
 //!
-//! The servers' answer is the row with the smallest value under the client's table, and any three
-//! shares are a table. So all that a client can do is choose the table. An honest one asks for the
-//! rows near profiles; one that cheats charges every level for the rows that it has already found
-//! there, so that the nearest row is a new one nearly every time. Both run through the real
-//! machine: messages, three servers, answers. After n searches nobody has more than n records, so M
-//! searches are the least that a database costs (with a `top_limit` of k, M/k searches for k
-//! records each, which a budget counts as k).
+//! A sealed search returns the row with the smallest sum of costs under the client's table, and any
+//! three shares are shares of some table. So a client can only choose the table. An honest client
+//! searches near profiles. A cheating client raises the cost of the levels of rows that it already
+//! has, so that nearly every search returns a new row. Both run through the real protocol:
+//! messages, circuit evaluation by three parties, answers.
+//!
+//! After n searches a client has at most n records, so collecting M rows takes at least M searches.
+//! With a `top_limit` of k a search may return k records, and at least M/k searches are needed. A
+//! budget counts a sealed search as one search, whatever the number of its records.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,16 +30,16 @@ use crate::plot::{AxisScale, Curve, Plot};
 use crate::progress::ProgressSink;
 use crate::report::{ReportItem, percent};
 
-/// Who collects.
+/// How the client chooses its cost tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttackClient {
-    /// Asks for the row nearest to a uniform profile.
+    /// Searches for the row nearest to a uniform profile.
     Honest,
-    /// Shares a table that is nobody's.
+    /// Shares a cost table that no profile has.
     Cheating,
 }
 
-/// Three servers of a sealed search, in one thread.
+/// The three servers of sealed searches, in one thread.
 struct Servers {
     sealed: Arc<SealedScheme>,
     circuit: Arc<Circuit>,
@@ -70,38 +72,38 @@ impl Servers {
         Ok(Servers { sealed, circuit, rows, protocols, records, header_context, random })
     }
 
-    /// The record of one search, if anybody qualifies.
-    fn ask(&mut self, secret: SecretQuery) -> Result<Option<Vec<u8>>, LabError> {
+    /// The record of one search, if a row matches.
+    fn search(&mut self, secret: SecretQuery) -> Result<Option<Vec<u8>>, LabError> {
         let random = &mut self.random;
         let mut search = SealedSearch::new(self.sealed.clone(), secret, self.header_context, 1).map_err(fault)?;
-        let outgoing = search.next(random).ok_or_else(|| fault("a search without messages"))?;
+        let outgoing = search.next(random).ok_or_else(|| fault("the search has no messages"))?;
         let (mut parties, mut checks) = (vec![], vec![]);
         for (number, (protocol, message)) in (1..).zip(self.protocols.iter().zip(&outgoing.messages)) {
-            let CheckedRequest::Sealed(ask) = protocol.open(message).map_err(fault)? else {
-                return Err(fault("a sealed message is something else"));
+            let CheckedRequest::Sealed(request) = protocol.open(message).map_err(fault)? else {
+                return Err(fault("the server did not recognise a sealed query"));
             };
             let ranges = &self.sealed.params().ranges;
             let value = |row: usize| {
                 let mut start = 0;
                 let mut entry = |(&level, &range): (&u16, &u32)| {
-                    let place = start + usize::from(level);
+                    let index = start + usize::from(level);
                     start += range as usize + 1;
-                    ask.share[place]
+                    request.share[index]
                 };
                 self.rows[row].iter().zip(ranges).fold(0u64, |sum, pair| sum.wrapping_add(entry(pair)))
             };
             parties.push(Party::new(&self.circuit, number, PartyRandomness::Drawn, value, random).map_err(fault)?);
-            checks.push(ask.keys.check_value());
+            checks.push(request.keys.check_value());
         }
         let mut parties: [Party; 3] = parties.try_into().map_err(|_| fault("there are not three servers"))?;
-        for result in simulate::run(&mut parties, random, |letter| vec![letter]) {
+        for result in simulate::run(&mut parties, random, |frame| vec![frame]) {
             result.map_err(fault)?;
         }
         let mut responses = vec![];
         for (party, check) in parties.into_iter().zip(checks) {
-            let chosen = party.selection(0).map_err(fault)?;
+            let selection = party.selection(0).map_err(fault)?;
             let mut sum = vec![0; self.records[0].len()];
-            for (_, record) in (0..).zip(&self.records).filter(|(row, _)| chosen[row / 8] >> (row % 8) & 1 == 1) {
+            for (_, record) in (0..).zip(&self.records).filter(|(row, _)| selection[row / 8] >> (row % 8) & 1 == 1) {
                 sum.iter_mut().zip(record).for_each(|(sum, byte)| *sum ^= byte);
             }
             responses.push(Some([&check[..], &party.answer(&[sum]).map_err(fault)?].concat()));
@@ -112,7 +114,7 @@ impl Servers {
     }
 }
 
-/// How many rows a client has after 1, 2, … searches of a database of uniform rows.
+/// The number of rows that a client has after 1, 2, … searches of a database of uniform rows.
 pub fn attack(
     r: u32,
     d: usize,
@@ -133,37 +135,38 @@ pub fn attack(
     let mut servers = Servers::new(params, rows.clone(), seed)?;
     let mut random = SeededRandom::new(seed ^ 0xC0_11EC7);
     let mut found: HashSet<usize> = HashSet::new();
-    // How often a row with a level was found.
-    let mut charged = vec![vec![0u64; r as usize + 1]; d];
+    // found_levels[k][v]: how often a search returned a row with level v of feature k.
+    let mut found_levels = vec![vec![0u64; r as usize + 1]; d];
     let mut after = Vec::with_capacity(searches);
-    for past in 0..searches as u64 {
+    for previous in 0..searches as u64 {
         let profile: Vec<u32> = (0..d).map(|_| random.below(u64::from(r) + 1) as u32).collect();
         let secret = match client {
             AttackClient::Honest => SecretQuery::new(profile),
             AttackClient::Cheating => {
-                // Less than one charge in all features together decides among rows with the same
-                // charges.
-                let charge = (limit / (past + 1)).max(1);
-                let mut cost = |&found: &u64| (found * charge + random.below((charge / d as u64).max(1))).min(limit);
+                // A random part, below one surcharge over all features together, decides among rows
+                // with the same surcharges.
+                let surcharge = (limit / (previous + 1)).max(1);
+                let mut cost =
+                    |&found: &u64| (found * surcharge + random.below((surcharge / d as u64).max(1))).min(limit);
                 SecretQuery::new(profile)
-                    .cost_tables(charged.iter().map(|levels| levels.iter().map(&mut cost).collect()).collect())
+                    .cost_tables(found_levels.iter().map(|levels| levels.iter().map(&mut cost).collect()).collect())
             }
         };
-        let record = servers.ask(secret)?.ok_or_else(|| fault("a search without constraints found nobody"))?;
-        let row = *numbers.get(&record).ok_or_else(|| fault("a record that is none of the rows'"))?;
+        let record = servers.search(secret)?.ok_or_else(|| fault("a search without constraints returned no record"))?;
+        let row = *numbers.get(&record).ok_or_else(|| fault("the returned record is not a row of the database"))?;
         found.insert(row);
-        // Once more for a row that was found again.
-        charged.iter_mut().zip(&rows[row]).for_each(|(levels, &level)| levels[usize::from(level)] += 1);
+        // A row that is returned again is counted again, which raises its cost further.
+        found_levels.iter_mut().zip(&rows[row]).for_each(|(levels, &level)| levels[usize::from(level)] += 1);
         after.push(found.len());
         progress.advance(1);
     }
     Ok(after)
 }
 
-/// The table of both clients.
+/// The report item for both clients.
 pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
-    progress.start("collecting from sealed searches", 2 * m as u64);
-    let clients = [("as the program asks", AttackClient::Honest), ("cheating", AttackClient::Cheating)];
+    progress.start("collecting with sealed searches", 2 * m as u64);
+    let clients = [("honest", AttackClient::Honest), ("cheating", AttackClient::Cheating)];
     let mut all = Vec::new();
     for (name, client) in clients {
         all.push((name, attack(r, d, m, m, client, seed, progress)?));
@@ -175,7 +178,7 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn ProgressSink) -
         let known = shown.iter().map(|&searches| share(after[searches - 1]));
         [(*name).to_string()].into_iter().chain(known).collect()
     };
-    let bound = ["nobody can have more".to_string()].into_iter().chain(shown.iter().map(|&searches| share(searches)));
+    let bound = ["upper bound".to_string()].into_iter().chain(shown.iter().map(|&searches| share(searches)));
     let curve = |(name, after): &(&str, Vec<usize>)| Curve {
         name: (*name).to_string(),
         points: (1..).zip(after).map(|(n, &rows)| (f64::from(n), 100.0 * rows as f64 / m as f64)).collect(),
@@ -184,15 +187,16 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn ProgressSink) -
     let columns = ["client".to_string()].into_iter().chain(shown.iter().map(|n| format!("after {n}")));
     Ok(ReportItem {
         name: "collecting",
-        title: format!("Collecting from sealed searches: uniform rows, R={r}, d={d}, M={m}"),
-        text: "Rows that are known, by the number of searches. Whatever table a client shares, a sealed search gives it one record: \
-               the row with the smallest sum, and nothing about any other. One that cheats charges levels for the rows that it has \
-               found, so that nearly every search gives a new one. Every search ran through the real machine of three servers."
+        title: format!("Collecting records with sealed searches: uniform rows, R={r}, d={d}, M={m}"),
+        text: "Rows that the client has, by the number of searches. Whatever table a client shares, a sealed search \
+               returns one record: the row with the smallest cost. It reveals nothing about other rows. The cheating \
+               client raises the cost of the levels of rows that it already has, so nearly every search returns a new \
+               row. Every search ran through the real protocol with three servers."
             .into(),
         columns: columns.collect(),
         rows: all.iter().map(row).chain([bound.collect()]).collect(),
         plot: Some(Plot {
-            title: "Collecting from sealed searches".into(),
+            title: "Collecting records with sealed searches".into(),
             x: "searches".into(),
             y: "rows known (%)".into(),
             x_scale: AxisScale::Linear,

@@ -1,37 +1,40 @@
-//! What a determined user learns over several sessions, and what stops them.
+//! Attacks on the database: what users and cheating clients learn over several searches.
 //!
-//! Every attack plays its sessions against a database of uniform rows and counts what it has
-//! *proved*: a row is recovered when exactly one row of `[0:R]^d` fits all that was seen, and that
-//! row is the true one. The attacks are lower bounds on what is possible: a cleverer one may need
-//! fewer sessions, none is ruled out here.
+//! An attack runs its searches against a database of uniform rows and counts what it has *proved*:
+//! a row is recovered when exactly one row of `[0:R]^d` is consistent with all observed values, and
+//! that row is the true one. The results are lower bounds: a better attack may need fewer searches.
+//!
+//! * Users of the unmodified client: [`trilateration`], [`partials`], [`linking`].
+//! * Cheating clients: [`radix`], [`replay`], [`collecting`].
+//! * A server that observes when the client stops: [`stopping`].
 
 mod cheat;
 pub mod collecting;
 pub mod linking;
+mod oracle;
 mod pairs;
 pub mod partials;
 pub mod radix;
 mod recovery;
 pub mod replay;
-mod sessions;
 pub mod stopping;
 mod tracks;
 pub mod trilateration;
 
+pub use oracle::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
 pub use recovery::RecoveredFraction;
-pub use sessions::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
 
 use crate::LabError;
 use crate::progress::ProgressSink;
 use crate::report::ReportItem;
 
-/// The attacks by name.
+/// The names of the attacks.
 pub const NAMES: [&str; 6] = ["trilateration", "linking", "replay", "radix", "collecting", "stopping"];
 
-/// The size at which the attacks are shown: levels 0..=100, 11 features, 500 rows.
+/// R, d and M of the reports: levels 0 to 100, 11 features, 500 rows.
 const SIZE: (u32, usize, usize) = (100, 11, 500);
 
-/// One attack at the size at which it is shown.
+/// Runs one attack with the parameters of the reports.
 pub fn run(name: &str, seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
     let (r, d, m) = SIZE;
     match name {
@@ -41,6 +44,10 @@ pub fn run(name: &str, seed: u64, progress: &dyn ProgressSink) -> Result<ReportI
         "radix" => radix::run(&radix::Target::uniform(r, d, m, seed), seed, progress),
         "collecting" => collecting::run(r, d, m, seed, progress),
         "stopping" => stopping::run(3, 3, 3),
-        other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),
+        other => Err(unknown(other)),
     }
+}
+
+pub(crate) fn unknown(name: &str) -> LabError {
+    LabError::parameter("attack", format!("unknown attack {name:?}; use one of {}", NAMES.join(", ")))
 }

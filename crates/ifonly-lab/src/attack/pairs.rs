@@ -1,17 +1,17 @@
 //! Two features from one distance.
 //!
-//! With ‖y‖² known from a session at the origin, a session at x gives `⟨y, x⟩ = (‖y‖² − d +
-//! ‖x‖²)/2`. For `x = R·e_a + (R−1)·e_b` that is `R·y_a + (R−1)·y_b`: as R and R−1 are coprime, two
-//! pairs of values share it only if they differ by (R−1, −R), so almost always it determines both
-//! values. The norm settles the rest.
+//! A search at the origin gives ‖y‖². A search at x, with distance D, then gives
+//! `⟨y, x⟩ = (‖y‖² − D + ‖x‖²)/2`. For `x = R·e_a + (R−1)·e_b` this is `R·y_a + (R−1)·y_b`. R and
+//! R−1 are coprime, so two pairs of values have the same sum only if they differ by (R−1, −R). The
+//! sum therefore nearly always determines both values; the norm decides the other cases.
 
-/// Two features, or the last one alone.
+/// Two features; or one, if the number of features is odd.
 pub(crate) type FeaturePair = (usize, Option<usize>);
 
-/// A pair with the values that fit what was seen.
+/// A pair with the values that are consistent with the observed distance.
 pub(crate) type PairCandidates = (FeaturePair, Vec<(i64, i64)>);
 
-/// The query that asks for features a and b (for a alone when there is no b).
+/// The query that reveals features a and b, or a alone.
 pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
     let mut x = vec![0; d];
     x[a] = r;
@@ -21,10 +21,10 @@ pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
     x
 }
 
-/// The values of the pair that fit `⟨y, x⟩`.
+/// The values of the pair that are consistent with `⟨y, x⟩`.
 pub(crate) fn candidates(r: u32, product: i64, pair: FeaturePair) -> Vec<(i64, i64)> {
     let r = i64::from(r);
-    let fits = |a: i64| {
+    let pair_with = |a: i64| {
         let rest = product - r * a;
         match pair.1 {
             Some(_) if rest >= 0 && rest % (r - 1) == 0 && rest / (r - 1) <= r => Some((a, rest / (r - 1))),
@@ -32,11 +32,11 @@ pub(crate) fn candidates(r: u32, product: i64, pair: FeaturePair) -> Vec<(i64, i
             _ => None,
         }
     };
-    (0..=r).filter_map(fits).collect()
+    (0..=r).filter_map(pair_with).collect()
 }
 
-/// All rows of the given features that fit the candidates of each pair and the norm; features in no
-/// pair are at most one, and follow from the norm. Stops at two.
+/// The rows that are consistent with the candidates of each pair and with the norm. At most one
+/// feature, `last`, is in no pair; it follows from the norm. The search stops after two rows.
 pub(crate) fn solve(r: u32, pairs: &[PairCandidates], last: Option<usize>, norm: i64) -> Vec<Vec<(usize, u32)>> {
     let mut found = Vec::new();
     descend(r, pairs, last, norm, &mut Vec::new(), &mut found);
@@ -74,7 +74,7 @@ fn descend(
     }
 }
 
-/// The features of a range, two by two.
+/// The features of a range in pairs.
 pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<FeaturePair> {
     let end = features.end;
     features.step_by(2).map(|a| (a, Some(a + 1).filter(|&b| b < end))).collect()

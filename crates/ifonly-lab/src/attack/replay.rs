@@ -1,10 +1,12 @@
-//! The replay attack: two different queries under one pad cancel it.
+//! The replay attack: if two different queries get the same pad, the pad cancels.
 //!
-//! Against servers whose pads do not depend on the query (a model that exists only here), one
-//! server suffices: it answers `‖y − Q‖² + α·Z'`, and the answers to Q and to 0 differ by `−2⟨y, Q⟩
-//! + ‖Q‖²` in F_q. With `−2Q_k = (R+1)^j` the digits of that number are features, as many per
-//! replay as fit below q. ifonly's servers derive the pads from the commitments to the whole query:
-//! another query means another pad, and the old commitments do not open to another query.
+//! The attack needs only one server, if its pads do not depend on the query. That server answers
+//! `‖y − Q‖² + α·Z'`. The answers to Q and to 0 differ by `−2⟨y, Q⟩ + ‖Q‖²` in F_q. With
+//! `−2Q_k = (R+1)^j` the digits of this number are features, as many per replay as fit below q.
+//!
+//! Servers of ifonly derive the pads from the commitments to the whole query. Another query gets
+//! another pad, and the old commitments do not open to another query. The server with fixed pads
+//! ([`Unbound`]) exists only in this module.
 
 use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::RootKey;
@@ -18,18 +20,18 @@ use ifonly_core::transcript::{MessageKind, SearchRef, Tau, messages};
 
 use super::{RecoveredFraction, UniformDatabase};
 use crate::LabError;
-use crate::engine::{Engine, record_of};
+use crate::engine::Engine;
 use crate::leakage::{Decoded, LeakageScheme};
 use crate::plot::{AxisScale, Curve, Plot};
 use crate::report::{ReportItem, cells, percent};
 
-/// One server that the attacker can send any share to.
+/// A server to which the attacker can send any share.
 pub trait AttackedServer {
-    /// Its answer to this share, one symbol per row.
+    /// The answer to this share, one field element per row.
     fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError>;
 }
 
-/// A server whose pads are the same for every query: the mistake.
+/// A server with the same pads for every query.
 #[derive(Debug)]
 pub struct Unbound<'a> {
     engine: &'a Engine,
@@ -38,10 +40,10 @@ pub struct Unbound<'a> {
 }
 
 impl<'a> Unbound<'a> {
-    /// Server 1 of this deployment, if it did not bind its pads.
-    pub fn new(engine: &'a Engine, world: &UniformDatabase, seed: u64) -> Result<Self, LabError> {
+    /// Server 1 of the engine, but with fixed pads.
+    pub fn new(engine: &'a Engine, database: &UniformDatabase, seed: u64) -> Result<Self, LabError> {
         let ranges = &engine.instance().params().ranges;
-        let rows = Rows::new(ranges, levels(world)).map_err(|error| engine.fault(error.to_string()))?;
+        let rows = Rows::new(ranges, levels(database)).map_err(|error| engine.fault(error.to_string()))?;
         Ok(Unbound { engine, rows, key: RootKey::generate(1, &mut SeededRandom::new(seed)) })
     }
 }
@@ -53,25 +55,25 @@ impl AttackedServer for Unbound<'_> {
         let (field, kappa) = (instance.field(), instance.kappa(0));
         let alpha = instance.points()[0];
         let job = ScanJob { field, alpha, kappa, program: &program, order: None };
-        // The transcript is left out: this is the whole difference.
+        // The only difference: the pads depend on a constant instead of the transcript digest.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);
         Ok(row_function::answer(&job, &self.rows, &pads))
     }
 }
 
-/// Server 1 of the real engine, asked with well-formed messages.
+/// Server 1 of the engine, which receives well-formed messages.
 pub struct Bound<'a> {
     engine: &'a Engine,
     random: SeededRandom,
 }
 
 impl<'a> Bound<'a> {
-    /// Server 1 of this deployment.
+    /// Server 1 of the engine.
     pub fn new(engine: &'a Engine, seed: u64) -> Self {
         Bound { engine, random: SeededRandom::new(seed) }
     }
 
-    /// Whether the server refuses a payload under the commitments to another one.
+    /// Whether the server refuses a payload with the commitments to another payload.
     pub fn refuses_other_payload(&mut self, committed: &[FieldElement], sent: &[FieldElement]) -> bool {
         let field = self.engine.instance().field();
         let mut message = self.message(committed);
@@ -83,7 +85,8 @@ impl<'a> Bound<'a> {
         let instance = self.engine.instance();
         let payload = wire::pack(instance.field(), share);
         let header = self.engine.header(MessageKind::Phase(0), instance.responders(0), SearchRef::default());
-        // The attacker never sends the other servers' messages, but has to commit to something.
+        // A message contains commitments for all servers. The attacker sends only one of the
+        // messages.
         messages(&header, vec![payload; instance.responders(0)], &mut self.random).swap_remove(0)
     }
 }
@@ -99,35 +102,34 @@ impl AttackedServer for Bound<'_> {
     }
 }
 
-/// Baseline's engine for this world.
-pub fn engine(world: &UniformDatabase, seed: u64) -> Result<Engine, LabError> {
-    let rows = levels(world);
-    let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
+/// An engine for Baseline and this database.
+pub fn engine(database: &UniformDatabase, seed: u64) -> Result<Engine, LabError> {
+    let rows = levels(database);
     let baseline = LeakageScheme::published(Cost::Squared, Decoded::Values)?;
-    Engine::new(baseline.described, Params::new(vec![world.r; world.d()], rows.len()), &rows, &records, seed)
+    Engine::new(baseline.definition, Params::new(vec![database.r; database.d()], rows.len()), &rows, seed)
 }
 
-fn levels(world: &UniformDatabase) -> Vec<Vec<u16>> {
-    world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect()
+fn levels(database: &UniformDatabase) -> Vec<Vec<u16>> {
+    database.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect()
 }
 
-/// What is recovered after 0, 1, 2, … replays.
+/// The recovered fraction after 0, 1, 2, … replays.
 pub fn attack(
-    world: &UniformDatabase,
+    database: &UniformDatabase,
     engine: &Engine,
     server: &mut dyn AttackedServer,
 ) -> Result<Vec<RecoveredFraction>, LabError> {
     let field = engine.instance().field();
-    let (d, base) = (world.d(), u64::from(world.r) + 1);
+    let (d, base) = (database.d(), u64::from(database.r) + 1);
     let mut digits = 1;
     while base.checked_pow(digits as u32 + 1).is_some_and(|power| power <= field.q()) {
         digits += 1;
     }
-    // −1/2 exists in every field of odd order.
+    // q is odd, so the inverse of −2 exists.
     let minus_half = field.inverse(field.reduce_signed(-2)).unwrap_or(FieldElement::ONE);
     let first = server.answer(&vec![FieldElement::ZERO; d])?;
-    let mut concluded = vec![vec![None; d]; world.rows.len()];
-    let mut shares = vec![RecoveredFraction { rows: 0.0, values: 0.0 }];
+    let mut concluded = vec![vec![None; d]; database.rows.len()];
+    let mut fractions = vec![RecoveredFraction { rows: 0.0, values: 0.0 }];
     for start in (0..d).step_by(digits) {
         let features: Vec<usize> = (start..(start + digits).min(d)).collect();
         let mut query = vec![FieldElement::ZERO; d];
@@ -145,37 +147,41 @@ pub fn attack(
                 number /= base;
             }
         }
-        shares.push(RecoveredFraction::of(&concluded, &world.rows));
+        fractions.push(RecoveredFraction::of(&concluded, &database.rows));
     }
-    Ok(shares)
+    Ok(fractions)
 }
 
-/// The attack on the model and on the engine.
+/// The report item: the attack on a server with fixed pads and on a server of ifonly.
 pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError> {
-    let world = UniformDatabase::uniform(r, d, m, seed);
-    let engine = engine(&world, seed)?;
-    let unbound = attack(&world, &engine, &mut Unbound::new(&engine, &world, seed)?)?;
+    let database = UniformDatabase::uniform(r, d, m, seed);
+    let engine = engine(&database, seed)?;
+    let unbound = attack(&database, &engine, &mut Unbound::new(&engine, &database, seed)?)?;
     let mut server = Bound::new(&engine, seed);
-    let bound = attack(&world, &engine, &mut server)?;
+    let bound = attack(&database, &engine, &mut server)?;
     let (zero, one) = (vec![FieldElement::ZERO; d], vec![FieldElement::ONE; d]);
     let refused = if server.refuses_other_payload(&zero, &one) { "refused" } else { "ACCEPTED" };
-    let row = |(replays, (model, ours)): (usize, (&RecoveredFraction, &RecoveredFraction))| {
-        let shares = [model.rows, model.values, ours.rows, ours.values].map(percent);
-        [replays.to_string()].into_iter().chain(shares).collect()
+    let row = |(replays, (fixed, ours)): (usize, (&RecoveredFraction, &RecoveredFraction))| {
+        let fractions = [fixed.rows, fixed.values, ours.rows, ours.values].map(percent);
+        [replays.to_string()].into_iter().chain(fractions).collect()
     };
-    let curve = |name: &str, shares: &[RecoveredFraction]| Curve {
+    let curve = |name: &str, fractions: &[RecoveredFraction]| Curve {
         name: name.into(),
-        points: shares.iter().enumerate().map(|(replays, share)| (replays as f64, 100.0 * share.rows)).collect(),
+        points: fractions
+            .iter()
+            .enumerate()
+            .map(|(replays, fraction)| (replays as f64, 100.0 * fraction.rows))
+            .collect(),
         errors: Vec::new(),
     };
     Ok(ReportItem {
         name: "replay",
         title: format!("Replay at one server, R={r}, d={d}, M={m}"),
         text: format!(
-            "A user sends one server several different queries and subtracts the answers. If the pads are the same \
-             for all of them, they cancel, and a handful of replays give every row. ifonly's pads depend on the \
-             commitments to the whole query: the differences are noise (single values are \"recovered\" as often as \
-             by guessing, 1 in {}), and a different query under the old commitments was {refused} by the server.",
+            "A client sends several different queries to one server and subtracts the answers. If all queries get the same \
+             pads, the pads cancel, and a few replays give every row. The pads of ifonly depend on the commitments to the \
+             whole query. The differences are then random: single values are \"recovered\" as often as by guessing, 1 in \
+             {}. The server {refused} a different query with the old commitments.",
             r + 1
         ),
         columns: cells(["replays", "rows, fixed pads", "values, fixed pads", "rows, ifonly", "values, ifonly"]),
@@ -186,7 +192,7 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError
             y: "rows recovered (%)".into(),
             x_scale: AxisScale::Linear,
             y_range: Some((-2.0, 105.0)),
-            curves: vec![curve("pads fixed (a model)", &unbound), curve("pads bound to the query", &bound)],
+            curves: vec![curve("fixed pads (not ifonly)", &unbound), curve("ifonly: pads bound to the query", &bound)],
         }),
     })
 }

@@ -1,9 +1,11 @@
-//! What stopping early would tell a server.
+//! What a server learns if a client stops early.
 //!
-//! The paper lets a user stop when `|Θ| ≤ 1` after the first phase. A server knows the database, so
-//! whether the user goes on is a function of (x, I) that it sees: `I(x, I; stop | D) = E_D H(stop |
-//! D)`. Here it is computed exactly, over all databases of M distinct rows, all x outside the
-//! database and all I of one size. ifonly's clients run every phase and the record fetch, always.
+//! In the paper a client may stop after the first phase if `|Θ| ≤ 1`. A server knows the database
+//! D, and it sees whether the client stops, which is a function of (x, I) and D. It therefore
+//! learns `I(x, I; stop | D) = E_D H(stop | D)`. This module computes that value exactly, over all
+//! databases of M distinct rows, all x outside the database, and all sets I of one size.
+//!
+//! Clients of ifonly always run every phase and the record fetch.
 
 use rayon::prelude::*;
 
@@ -13,18 +15,18 @@ use crate::report::{ReportItem, cells};
 
 const LIMIT: f64 = 1e10;
 
-/// Bits about (x, I) that a server gets from one habit.
+/// Bits about (x, I) that a server learns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LeakedBits {
-    /// Skipping the second phase when at most one row matches.
+    /// If the client skips the second phase when at most one row matches.
     pub no_second_phase: f64,
-    /// Skipping the record when no row matches.
+    /// If the client skips the record fetch when no row matches.
     pub no_record: f64,
-    /// Both.
+    /// If the client does both.
     pub both: f64,
 }
 
-/// The exact numbers for one size of I.
+/// The exact values for one size of I.
 pub fn leaked_bits(r: u32, d: u32, m: u32, immutable: u32) -> Result<LeakedBits, LabError> {
     let points: Vec<Vec<u32>> =
         (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i / (r + 1).pow(k) % (r + 1)).collect()).collect();
@@ -32,9 +34,9 @@ pub fn leaked_bits(r: u32, d: u32, m: u32, immutable: u32) -> Result<LeakedBits,
     let databases: f64 = (0..m).map(|j| (points.len() as f64 - f64::from(j)) / f64::from(j + 1)).product();
     let steps = databases * points.len() as f64 * sets.len() as f64;
     if steps > LIMIT {
-        return Err(LabError::TooLarge { what: "visiting every database", steps, limit: LIMIT });
+        return Err(LabError::TooLarge { what: "the enumeration of all databases", steps, limit: LIMIT });
     }
-    // matches[x][i] is the set of features, as bits, in which points x and i agree.
+    // matches[x][i] is the set of features, as bits, in which points x and i are equal.
     let agree = |x: &[u32], y: &[u32]| (0..d as usize).filter(|&k| x[k] == y[k]).fold(0u32, |set, k| set | 1 << k);
     let matches: Vec<Vec<u32>> = points.iter().map(|x| points.iter().map(|y| agree(x, y)).collect()).collect();
     let first: Vec<usize> = (0..points.len()).collect();
@@ -53,7 +55,7 @@ pub fn leaked_bits(r: u32, d: u32, m: u32, immutable: u32) -> Result<LeakedBits,
     Ok(LeakedBits { no_second_phase: mean(0), no_record: mean(1), both: mean(2) })
 }
 
-/// Visits the sets of m ascending indices that begin with the given one.
+/// Calls `f` with every ascending list of m indices that starts with `rows`.
 fn visit(points: usize, m: u32, rows: &mut Vec<usize>, f: &mut impl FnMut(&[usize])) {
     if rows.len() == m as usize {
         return f(rows);
@@ -66,7 +68,7 @@ fn visit(points: usize, m: u32, rows: &mut Vec<usize>, f: &mut impl FnMut(&[usiz
 }
 
 fn of_database(matches: &[Vec<u32>], sets: &[u32], rows: &[usize]) -> [f64; 3] {
-    // How often no row, one row and more rows match.
+    // How many pairs (x, I) have no, one, or several matching rows.
     let mut counts = [0.0; 3];
     for (x, agree) in matches.iter().enumerate() {
         if rows.contains(&x) {
@@ -86,37 +88,37 @@ fn entropy(counts: &[f64]) -> f64 {
     counts.iter().filter(|&&count| count > 0.0).map(|count| -(count / total) * (count / total).log2()).sum()
 }
 
-/// The table over the sizes of I.
+/// The report item: leaked bits by the size of I.
 pub fn run(r: u32, d: u32, m: u32) -> Result<ReportItem, LabError> {
-    let told: Vec<LeakedBits> = (0..=d).map(|immutable| leaked_bits(r, d, m, immutable)).collect::<Result<_, _>>()?;
-    let row = |(immutable, told): (usize, &LeakedBits)| {
-        let bits = [told.no_second_phase, told.no_record, told.both].map(|bits| format!("{bits:.6}"));
+    let leaked: Vec<LeakedBits> = (0..=d).map(|immutable| leaked_bits(r, d, m, immutable)).collect::<Result<_, _>>()?;
+    let row = |(immutable, leaked): (usize, &LeakedBits)| {
+        let bits = [leaked.no_second_phase, leaked.no_record, leaked.both].map(|bits| format!("{bits:.6}"));
         [immutable.to_string()].into_iter().chain(bits).collect()
     };
     let curve = |name: &str, bits: fn(&LeakedBits) -> f64| Curve {
         name: name.into(),
-        points: told.iter().enumerate().map(|(immutable, told)| (immutable as f64, bits(told))).collect(),
+        points: leaked.iter().enumerate().map(|(immutable, leaked)| (immutable as f64, bits(leaked))).collect(),
         errors: Vec::new(),
     };
     Ok(ReportItem {
         name: "stopping",
-        title: format!("What stopping early tells each server, R={r}, d={d}, M={m}"),
-        text: "Bits about the user's secrets (x, I) per query, exact. A client that skips the second phase when at \
-             most one row matches, or skips the record when none does, tells every server whether it did. ifonly's \
-             clients never skip: these bits are 0."
+        title: format!("What a client that stops early reveals to each server, R={r}, d={d}, M={m}"),
+        text: "Bits about the secrets (x, I) of the user per search, exact. If a client skips the second phase when at \
+             most one row matches, or skips the record fetch when no row matches, every server sees it. Clients of ifonly \
+             never skip a step, so they reveal 0 bits."
             .into(),
         columns: cells(["immutable features", "no second phase", "no record", "both"]),
-        rows: told.iter().enumerate().map(row).collect(),
+        rows: leaked.iter().enumerate().map(row).collect(),
         plot: Some(Plot {
-            title: format!("Stopping early tells each server (R={r}, d={d}, M={m})"),
+            title: format!("Bits revealed to each server by stopping early (R={r}, d={d}, M={m})"),
             x: "number of immutable features".into(),
-            y: "bits about (x, I) per query".into(),
+            y: "bits about (x, I) per search".into(),
             x_scale: AxisScale::Linear,
             y_range: None,
             curves: vec![
-                curve("skips the second phase", |told| told.no_second_phase),
-                curve("skips the record", |told| told.no_record),
-                curve("skips both", |told| told.both),
+                curve("skips the second phase", |leaked| leaked.no_second_phase),
+                curve("skips the record", |leaked| leaked.no_record),
+                curve("skips both", |leaked| leaked.both),
             ],
         }),
     })

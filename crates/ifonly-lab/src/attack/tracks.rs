@@ -1,24 +1,28 @@
 //! Guesses of rows, and which of them are proved.
 //!
-//! A track is a guess of some features of one row that explains one symbol of every search so far.
-//! No true row is ever without its track, so a symbol that only one track explains proves that
-//! track; and where as many proved tracks as rows share a symbol, every other track that claims it
-//! is false. Applied until nothing changes.
+//! A track is a guess of some features of one row. It explains one observed field element of every
+//! search so far. Every true row has a track at all times. Two rules follow:
+//!
+//! 1. A field element that only one track explains proves that track.
+//! 2. If a field element has as many proved tracks as rows, every other track that explains it is
+//!    false.
+//!
+//! [`conclude`] applies both rules until no track is removed.
 
-/// A guess.
+/// A guess of some features of one row.
 #[derive(Debug, Clone)]
 pub(super) struct Track {
-    /// The levels of the features asked for so far, in the order in which they were asked for.
+    /// The levels of the features requested so far, in the order of the requests.
     pub levels: Vec<u16>,
-    /// `Σ y^p` over all features, up to a mask, where the scheme always tells it.
+    /// `Σ y^p` over all features, up to a mask, if the scheme always reveals it.
     pub power: u64,
-    /// Which symbol it explains, of each search.
+    /// For each search, the index of the field element that the track explains.
     pub explains: Vec<u32>,
-    /// Whether it is proved.
+    /// Whether the track is proved.
     pub proved: bool,
 }
 
-/// The different symbols of one search, ascending, and how many rows share each.
+/// The distinct field elements of one search in ascending order, and how many rows have each.
 #[derive(Debug)]
 pub(super) struct ObservedElements {
     pub elements: Vec<u64>,
@@ -26,7 +30,7 @@ pub(super) struct ObservedElements {
 }
 
 impl ObservedElements {
-    /// From the symbols in any order.
+    /// From the field elements in any order.
     pub(super) fn new(mut values: Vec<u64>) -> ObservedElements {
         values.sort_unstable();
         let groups = || values.chunk_by(|a, b| a == b);
@@ -37,7 +41,7 @@ impl ObservedElements {
     }
 }
 
-/// Marks what is proved and drops what is refuted.
+/// Marks the proved tracks and removes the refuted ones.
 pub(super) fn conclude(tracks: &mut Vec<Track>, searches: &[ObservedElements]) {
     loop {
         let count = |tracks: &[Track], proved_only: bool| {
@@ -50,15 +54,15 @@ pub(super) fn conclude(tracks: &mut Vec<Track>, searches: &[ObservedElements]) {
             counts
         };
         let claims = count(tracks, false);
-        let alone =
+        let is_only_explanation =
             |track: &Track| track.explains.iter().zip(&claims).any(|(&element, claims)| claims[element as usize] == 1);
-        tracks.iter_mut().for_each(|track| track.proved |= alone(track));
+        tracks.iter_mut().for_each(|track| track.proved |= is_only_explanation(track));
         let proved = count(tracks, true);
         let before = tracks.len();
         tracks.retain(|track| {
-            let mut places = track.explains.iter().zip(&proved).zip(searches);
+            let mut explained = track.explains.iter().zip(&proved).zip(searches);
             track.proved
-                || places.all(|((&element, proved), seen)| proved[element as usize] < seen.rows[element as usize])
+                || explained.all(|((&element, proved), seen)| proved[element as usize] < seen.rows[element as usize])
         });
         if tracks.len() == before {
             return;
@@ -75,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_with_one_explanation_proves_it_and_what_it_proves_refutes_others() {
+    fn an_element_with_one_explanation_proves_it_and_proved_tracks_refute_others() {
         let searches = [ObservedElements::new(vec![5, 7]), ObservedElements::new(vec![3, 9])];
-        // Symbol 7 has one explanation, which takes symbol 3 from the second guess at 5: the third
-        // must be right.
+        // Element 7 has one explanation, the first track. It also explains element 3, so the second
+        // track is false. The third track is then the only explanation of elements 5 and 9.
         let mut tracks = vec![track([1], [1, 0]), track([2], [0, 0]), track([3], [0, 1])];
         conclude(&mut tracks, &searches);
         let left: Vec<u16> = tracks.iter().map(|track| track.levels[0]).collect();
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_proved_where_two_guesses_explain_the_same() {
+    fn nothing_is_proved_if_two_guesses_explain_the_same_elements() {
         let searches = [ObservedElements::new(vec![5, 5]), ObservedElements::new(vec![3, 3])];
         let mut tracks = vec![track([1], [0, 0]), track([2], [0, 0])];
         conclude(&mut tracks, &searches);

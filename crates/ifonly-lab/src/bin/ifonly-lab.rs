@@ -1,4 +1,5 @@
-//! The lab's commands by themselves, for work on the lab; users have them as commands of `ifonly`.
+//! The commands of this crate without the rest of `ifonly`, for development and tests. Users run
+//! them as commands of `ifonly`.
 
 #![forbid(unsafe_code)]
 

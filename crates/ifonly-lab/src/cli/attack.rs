@@ -1,4 +1,4 @@
-//! `ifonly attack`.
+//! `ifonly attack`: simulated attacks by users and cheating clients.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::bars::Bars;
 use super::print;
-use crate::attack::{NAMES, radix, run};
+use crate::attack::{NAMES, radix, run, unknown};
 use crate::report::ReportItem;
 use crate::{LabError, report};
 
-/// What a determined user learns over many sessions, with and without the defences.
+/// Simulate attacks by users: what they learn over many searches, with and without defences.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,13 +20,13 @@ Examples:
 
 Attacks: trilateration, linking, replay, radix, collecting, stopping.")]
 pub struct AttackArgs {
-    /// One attack by name (default: all)
+    /// Name of one attack (default: all attacks)
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Write attack.md, attack.json and one SVG per attack into this folder
+    /// Folder for attack.md, attack.json and one SVG per attack
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// The seed of the attacked databases
+    /// Seed of the attacked databases
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON
@@ -40,44 +40,38 @@ pub fn attack(args: &AttackArgs) -> Result<(), LabError> {
         None => NAMES.to_vec(),
         Some(name) => match NAMES.iter().find(|known| **known == name) {
             Some(known) => vec![*known],
-            None => {
-                return Err(LabError::flag(
-                    "NAME",
-                    format!("there is no attack {name:?}; there are {}", NAMES.join(", ")),
-                ));
-            }
+            None => return Err(unknown(name)),
         },
     };
-    let exhibits =
-        names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
-    let preface = "Attacks by a user (or a client that cheats) on databases of uniform rows, computed by `ifonly \
-         attack`. A row counts as recovered when exactly one row fits all that was seen, and it is the true one.";
-    show(args, preface, &exhibits)
+    let items = names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
+    let preface = "Attacks by users and by cheating clients on databases of uniform rows, computed by `ifonly attack`. \
+         A row counts as recovered when exactly one row is consistent with all observed values, and it is the true row.";
+    show(args, preface, &items)
 }
 
-/// Runs `ifonly attack radix` on a database at hand, the only attack that takes one.
+/// Runs `ifonly attack radix` on a given database. No other attack accepts a database.
 pub fn attack_on(args: &AttackArgs, target: &radix::Target) -> Result<(), LabError> {
     if args.name.as_deref().is_some_and(|name| name != "radix") {
-        return Err(LabError::flag(
-            "--bundle",
-            "only the radix attack takes a bundle; the others play on uniform rows",
+        return Err(LabError::parameter(
+            "bundle",
+            "only the radix attack accepts a bundle; the other attacks use generated rows",
         ));
     }
-    let exhibit = radix::run(target, args.seed, &Bars::default())?;
-    let preface = "What a client that cheats learns of this database, computed by `ifonly attack radix --bundle`. A row counts \
-         as recovered when exactly one row fits all that was seen, and it is the true one.";
-    show(args, preface, &[exhibit])
+    let item = radix::run(target, args.seed, &Bars::default())?;
+    let preface = "What a cheating client learns about this database, computed by `ifonly attack radix --bundle`. A row \
+         counts as recovered when exactly one row is consistent with all observed values, and it is the true row.";
+    show(args, preface, &[item])
 }
 
-fn show(args: &AttackArgs, preface: &str, exhibits: &[ReportItem]) -> Result<(), LabError> {
+fn show(args: &AttackArgs, preface: &str, items: &[ReportItem]) -> Result<(), LabError> {
     let files = match &args.output {
-        Some(folder) => report::write(folder, "attack", "What a determined user learns", preface, exhibits)?,
+        Some(folder) => report::write(folder, "attack", "Attacks on the database", preface, items)?,
         None => Vec::new(),
     };
     if args.json {
-        return print(&format!("{}\n", json!({ "exhibits": exhibits, "files": files })));
+        return print(&format!("{}\n", json!({ "exhibits": items, "files": files })));
     }
-    let pages: Vec<String> = exhibits.iter().map(ReportItem::text_page).collect();
+    let pages: Vec<String> = items.iter().map(ReportItem::text_page).collect();
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&format!("{}{names}", pages.join("\n")))
 }

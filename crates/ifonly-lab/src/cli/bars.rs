@@ -1,4 +1,4 @@
-//! Progress as a bar on standard error, where that is a terminal.
+//! Progress bars on standard error, if it is a terminal.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::progress::ProgressSink;
 
-/// Draws one bar at a time.
+/// Draws one progress bar at a time.
 #[derive(Debug, Default)]
 pub(super) struct Bars {
     bar: Mutex<Option<ProgressBar>>,
@@ -15,7 +15,7 @@ pub(super) struct Bars {
 
 impl Bars {
     fn with(&self, f: impl FnOnce(&mut Option<ProgressBar>)) {
-        // A bar is only drawn: one left behind by a panic elsewhere is as good as any.
+        // A panic of another thread cannot make the bar invalid, so a poisoned lock is usable.
         f(&mut self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 }

@@ -1,4 +1,4 @@
-//! `ifonly leakage`.
+//! `ifonly leakage`: the leakage of one search, exact or sampled.
 
 use std::path::{Path, PathBuf};
 
@@ -12,73 +12,75 @@ use crate::leakage::{
     FeatureCost, LeakageModel, LeakageScheme, Population, RowOrder, Sampling, SamplingRule, estimate, exact,
 };
 
-/// How much one search tells the user about the database.
+/// Compute how many bits one search reveals about the rows, exactly or by sampling.
 #[derive(Debug, Clone, Args, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(after_help = "\
 Examples:
   ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757
-  ifonly leakage --scheme mask --dmin 2 --r 10 --d 6 --m 100 --samples 6400
+  ifonly leakage --scheme mask --d-min 2 --r 10 --d 6 --m 100 --samples 6400
   ifonly leakage --scheme diff --rows levels.csv --m 50 --samples 20000 --json
 
-The rows are drawn without replacement from all points but x (or from --rows), x is uniform: the paper's model. The number of
-servers and the threshold decide who may collude, not what the user decodes, so they change nothing here.")]
+Model of the paper: the profile x is uniform; the rows are drawn without replacement from all points
+except x, or from --rows. The number of servers and the threshold do not matter, because the user
+decodes the same values.")]
 pub struct LeakageArgs {
-    /// The scheme, e.g. baseline, diff, mask, single-phase, two-phase, gated
+    /// Scheme, such as baseline, diff, mask, single-phase, two-phase or gated
     #[arg(long, value_name = "NAME")]
     pub scheme: String,
-    /// The highest level R: features are in 0..=R (with --rows: found in the file)
+    /// Largest level R; levels are 0 to R (default with --rows: the largest level in the file)
     #[arg(long, value_name = "R")]
     pub r: Option<u32>,
-    /// The number of features (with --rows: found in the file)
+    /// Number of features (default with --rows: the columns of the file)
     #[arg(long, value_name = "D")]
     pub d: Option<u32>,
-    /// The number of rows M (with --rows: all rows of the file, unless given)
+    /// Number of rows M (default with --rows: all rows of the file)
     #[arg(long, value_name = "M")]
     pub m: Option<u32>,
-    /// Masks are uniform on 0..N (mask schemes)
+    /// Masks are uniform on 0 to N-1 (mask schemes)
     #[arg(long, value_name = "N", default_value_t = 1)]
-    pub dmin: u32,
-    /// How many features are immutable; averaged over all sets of that size
+    #[serde(rename = "dmin")]
+    pub d_min: u32,
+    /// Number of immutable features; the result is the mean over all sets of that size
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub immutable: u32,
-    /// Let the constrained features move by up to N instead of not at all (schemes with ranges)
+    /// Largest permitted change of the --immutable features (schemes with ranges)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub within: u32,
-    /// One weight per feature (schemes with weights)
+    /// Weights, one per feature (schemes with weights)
     #[arg(long, value_name = "W,W,…", value_delimiter = ',')]
     pub weights: Vec<u32>,
-    /// The even power of lp schemes
+    /// Exponent of lp schemes, an even number
     #[arg(long, value_name = "P", conflicts_with = "metric")]
     pub p: Option<u32>,
-    /// The cost of table schemes: absolute, squared or changes
+    /// Cost of table schemes: absolute, squared or changes
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// The servers permute the rows anew for every search
+    /// Shuffle the rows for every search
     #[arg(long)]
     pub shuffle: bool,
-    /// Draw rows with replacement
+    /// Draw the rows with replacement
     #[arg(long)]
     pub replace: bool,
-    /// The threshold T; accepted for completeness, changes nothing
+    /// Threshold T; it does not change the result
     #[arg(long, value_name = "T", default_value_t = 1)]
     pub threshold: u32,
-    /// The base of `value`
+    /// Base of the logarithm of `value`
     #[arg(long, value_name = "B", default_value_t = 2.0)]
     pub base: f64,
-    /// Sample this many databases instead of computing exactly
+    /// Number of databases to sample; without it, the result is exact
     #[arg(long, value_name = "N")]
     pub samples: Option<u64>,
-    /// With --samples: use at most this many queries
+    /// Largest number of queries used with --samples
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub max_queries: u64,
-    /// With --samples: the seed
+    /// Seed of --samples
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Draw rows from this CSV file of levels (a header, then one row of integers per line)
+    /// CSV file from which the rows are drawn: a header, then one row of levels (integers) per line
     #[arg(long, value_name = "FILE")]
     pub rows: Option<PathBuf>,
-    /// Take queries from this CSV file of levels (default: the rows themselves)
+    /// CSV file with the levels of the queries (default: the file of --rows)
     #[arg(long, value_name = "FILE", requires = "rows")]
     pub queries: Option<PathBuf>,
     /// Print JSON
@@ -87,14 +89,14 @@ pub struct LeakageArgs {
 }
 
 impl Default for LeakageArgs {
-    /// What the flags are where they are not given; a scheme is still to be named.
+    /// The default of every argument. The scheme has no default; it is empty here.
     fn default() -> LeakageArgs {
         LeakageArgs {
             scheme: String::new(),
             r: None,
             d: None,
             m: None,
-            dmin: 1,
+            d_min: 1,
             immutable: 0,
             within: 0,
             weights: vec![],
@@ -122,44 +124,44 @@ pub fn leakage(args: &LeakageArgs) -> Result<(), LabError> {
         (Some(rows), queries) => Population::Rows { rows, queries: queries.as_ref().unwrap_or(rows) },
         (None, _) => Population::Grid,
     };
-    print(&answer(args, population)?)
+    print(&leakage_of(args, population)?)
 }
 
-/// The answer for a population that the caller has at hand, such as a bundle's rows.
-pub fn answer(args: &LeakageArgs, population: Population) -> Result<String, LabError> {
+/// The output for a given population, such as the rows of a bundle.
+pub fn leakage_of(args: &LeakageArgs, population: Population) -> Result<String, LabError> {
     if !(args.base.is_finite() && args.base > 1.0) {
-        return Err(LabError::flag("--base", format!("{} is not above 1", args.base)));
+        return Err(LabError::parameter("base", format!("{} is not greater than 1", args.base)));
     }
     if args.threshold == 0 {
-        return Err(LabError::flag("--threshold", "at least 1"));
+        return Err(LabError::parameter("threshold", "0 is not valid; use at least 1"));
     }
-    let setting = setting(args, population)?;
+    let model = model(args, population)?;
     let (bits, standard_error, method) = match args.samples {
-        None => (exact(&setting, population)?, None, "exact"),
+        None => (exact(&model, population)?, None, "exact"),
         Some(samples) => {
             let sampling = Sampling { samples, queries: args.max_queries, seed: args.seed };
-            let found = estimate(&setting, population, sampling, &Bars::default())?;
+            let found = estimate(&model, population, sampling, &Bars::default())?;
             (found.bits, Some(found.standard_error), "monte-carlo")
         }
     };
-    // A sum of rounded terms may come out as −0.0.
+    // Rounding can make a sum of 0 slightly negative.
     let bits = if bits.abs() < 1e-12 { 0.0 } else { bits };
     let value = bits / args.base.log2();
     if args.json {
         let document = json!({
-            "scheme": setting.scheme.name, "r": setting.r, "d": setting.d, "m": setting.m, "dmin": setting.d_min,
-            "immutable": setting.immutable, "shuffle": args.shuffle, "replace": args.replace, "threshold": args.threshold,
+            "scheme": model.scheme.name, "r": model.r, "d": model.d, "m": model.m, "dmin": model.d_min,
+            "immutable": model.immutable, "shuffle": args.shuffle, "replace": args.replace, "threshold": args.threshold,
             "method": method, "bits": bits, "value": value, "base": args.base, "standard_error": standard_error,
             "seed": args.samples.map(|_| args.seed),
         });
         return Ok(format!("{document}\n"));
     }
     let error = standard_error.map_or(String::new(), |error| format!(" ± {error:.6} (one standard error)"));
-    let other = if args.base == 2.0 { String::new() } else { format!(", {value:.6} to the base {}", args.base) };
-    Ok(format!("{bits:.6} bits{error}{other}\n"))
+    let in_base = if args.base == 2.0 { String::new() } else { format!(", {value:.6} in base {}", args.base) };
+    Ok(format!("{bits:.6} bits{error}{in_base}\n"))
 }
 
-fn setting(args: &LeakageArgs, population: Population) -> Result<LeakageModel, LabError> {
+fn model(args: &LeakageArgs, population: Population) -> Result<LeakageModel, LabError> {
     let (r, d, m) = match population {
         Population::Grid => (args.r, args.d, args.m),
         Population::Rows { rows, queries } => {
@@ -168,36 +170,41 @@ fn setting(args: &LeakageArgs, population: Population) -> Result<LeakageModel, L
             (args.r.or(highest), args.d.or(features), args.m.or(Some(rows.len() as u32)))
         }
     };
-    let need = |flag, value: Option<u32>| value.ok_or_else(|| LabError::flag(flag, "missing; give it, or --rows FILE"));
+    let require = |parameter, value: Option<u32>| {
+        value.ok_or_else(|| LabError::parameter(parameter, "missing; set it, or provide rows"))
+    };
     let metric = match (args.p, args.metric.as_deref()) {
         (Some(p), _) => Some(FeatureCost::Power(p)),
         (None, Some("absolute")) => Some(FeatureCost::Power(1)),
         (None, Some("squared")) => Some(FeatureCost::Power(2)),
         (None, Some("changes")) => Some(FeatureCost::Changes),
         (None, Some(other)) => {
-            return Err(LabError::flag("--metric", format!("{other:?} is not absolute, squared or changes")));
+            return Err(LabError::parameter(
+                "metric",
+                format!("unknown metric {other:?}; use absolute, squared or changes"),
+            ));
         }
         (None, None) => None,
     };
     Ok(LeakageModel {
-        d_min: args.dmin,
+        d_min: args.d_min,
         immutable: args.immutable,
         within: args.within,
         weights: args.weights.clone(),
         metric,
         order: if args.shuffle { RowOrder::Shuffled } else { RowOrder::Fixed },
         drawing: if args.replace { SamplingRule::WithReplacement } else { SamplingRule::WithoutReplacement },
-        ..LeakageModel::new(LeakageScheme::named(&args.scheme)?, need("--r", r)?, need("--d", d)?, need("--m", m)?)
+        ..LeakageModel::new(LeakageScheme::named(&args.scheme)?, require("r", r)?, require("d", d)?, require("m", m)?)
     })
 }
 
 fn read_levels(path: &Path) -> Result<Vec<Vec<u32>>, LabError> {
-    let wrong = |source| LabError::Csv { path: path.into(), source };
-    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
-    let header = reader.headers().map_err(wrong)?.clone();
+    let csv_error = |source| LabError::Csv { path: path.into(), source };
+    let mut reader = csv::Reader::from_path(path).map_err(csv_error)?;
+    let header = reader.headers().map_err(csv_error)?.clone();
     let mut rows = Vec::new();
     for (number, record) in reader.records().enumerate() {
-        let record = record.map_err(wrong)?;
+        let record = record.map_err(csv_error)?;
         let level = |(column, cell): (usize, &str)| {
             cell.trim().parse::<u32>().map_err(|_| LabError::Cell {
                 file: path.into(),

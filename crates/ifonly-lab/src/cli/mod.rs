@@ -1,5 +1,5 @@
-//! The lab's commands: their arguments and what they print. The command line of ifonly mounts these
-//! as they are.
+//! The commands `leakage`, `attack` and `reproduce`: their arguments and their output. The crate
+//! `ifonly` includes them in its command line.
 
 mod attack;
 mod bars;
@@ -7,7 +7,7 @@ mod leakage;
 mod reproduce;
 
 pub use attack::{AttackArgs, attack, attack_on};
-pub use leakage::{LeakageArgs, answer as leakage_of, leakage};
+pub use leakage::{LeakageArgs, leakage, leakage_of};
 pub use reproduce::{ReproduceArgs, reproduce};
 
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use crate::LabError;
 
-/// Prints to standard output; a reader that has gone away is no error.
+/// Prints to standard output. A closed pipe is not an error.
 fn print(text: &str) -> Result<(), LabError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! `ifonly reproduce`.
+//! `ifonly reproduce`: the tables and figures of the paper, computed again.
 
 use std::path::PathBuf;
 
@@ -10,28 +10,28 @@ use super::print;
 use crate::reproduce::{Effort, run};
 use crate::{LabError, data, report};
 
-/// Every table and figure of the paper, ours beside the printed value.
+/// Compute every table and figure of the paper again, and compare with the printed values.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
   ifonly reproduce -o report --data ../data
 
-Writes reproduce.md, reproduce.json and one SVG per figure. The wine and COMPAS files are not part of ifonly; without them the report says
-what to get from where, and does the rest.")]
+Writes reproduce.md, reproduce.json and one SVG per figure. The wine and COMPAS files are not part of
+ifonly. For each missing file the report says where to get it; all other items are computed.")]
 pub struct ReproduceArgs {
-    /// The folder to write the report into
+    /// Folder for the report
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// The folder with wine-white.csv and compas.csv (default: IFONLY_DATA)
+    /// Folder with wine-white.csv and compas.csv (default: the environment variable IFONLY_DATA)
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Sample less: a tenth of the paper's rounds and databases
+    /// Use a tenth of the rounds and sampled databases of the paper
     #[arg(long)]
     pub quick: bool,
-    /// The seed of all sampling
+    /// Seed of all sampling
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print the report as JSON, too
+    /// Also print the report as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -39,22 +39,22 @@ pub struct ReproduceArgs {
 /// Runs `ifonly reproduce`.
 pub fn reproduce(args: &ReproduceArgs) -> Result<(), LabError> {
     if let Some(folder) = args.data.as_deref().filter(|folder| !folder.is_dir()) {
-        return Err(LabError::flag("--data", format!("{} is not a folder", folder.display())));
+        return Err(LabError::parameter("data", format!("{} is not a folder", folder.display())));
     }
-    let whole = Effort { seed: args.seed, ..Effort::default() };
+    let full = Effort { seed: args.seed, ..Effort::default() };
     let effort = if args.quick {
-        Effort { compas_samples: whole.compas_samples / 10, wine_rounds: whole.wine_rounds / 10, ..whole }
+        Effort { compas_samples: full.compas_samples / 10, wine_rounds: full.wine_rounds / 10, ..full }
     } else {
-        whole
+        full
     };
     let folder = data::folder(args.data.as_deref());
-    let exhibits = run(folder.as_deref(), effort, &Bars::default())?;
-    let preface = "Each table and figure of \"Private Counterfactual Retrieval\", computed by `ifonly reproduce`: \
-         what the paper prints beside what comes out, and where the two differ, why.";
+    let items = run(folder.as_deref(), effort, &Bars::default())?;
+    let preface = "Each table and figure of the paper \"Private Counterfactual Retrieval\", computed by `ifonly \
+         reproduce`, beside the printed values. Where the two differ, the text gives the reason.";
     let files =
-        report::write(&args.output, "reproduce", "The paper's tables and figures, computed again", preface, &exhibits)?;
+        report::write(&args.output, "reproduce", "Tables and figures of the paper, computed again", preface, &items)?;
     if args.json {
-        return print(&format!("{}\n", json!({ "exhibits": exhibits, "files": files })));
+        return print(&format!("{}\n", json!({ "exhibits": items, "files": files })));
     }
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names)

@@ -1,10 +1,13 @@
 //! COMPAS as the paper prepared it: 20 features after one-hot encoding, scaled within a training
 //! split, R = 10.
 //!
-//! The paper's 560 rejected and 717 accepted rows come from a training split of 4937 rows
-//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0,
-//! 1] within the split, put into the first bin with `lo ≤ v < lo + step` in floating point,
-//! duplicates dropped with the first label kept.
+//! The paper has 560 rejected and 717 accepted rows. They are the result of four steps:
+//!
+//! 1. The training split has 4937 rows: `numpy.random.RandomState(42).permutation(6172)` without
+//!    its first 1235 entries.
+//! 2. Each feature is scaled to [0, 1] within the split.
+//! 3. A value gets the first bin with `lo ≤ v < lo + step` in floating point.
+//! 4. Of equal rows only the first is kept, with its label.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,7 +17,7 @@ use super::table::Table;
 use crate::LabError;
 use crate::random::NumpyShuffle;
 
-/// The highest level.
+/// The largest level.
 const R: u32 = 10;
 const NUMERIC: [&str; 7] = [
     "age",
@@ -30,11 +33,11 @@ const CATEGORICAL: [&str; 4] = ["charge_degree", "race", "age_cat", "sex"];
 /// Distinct quantised rows by label.
 #[derive(Debug, Clone)]
 pub struct CompasSplit {
-    /// The highest level.
+    /// The largest level.
     pub r: u32,
-    /// `is_recid` 0: the queries.
+    /// Rows with `is_recid` 0; they are the queries.
     pub rejected: Vec<Vec<u32>>,
-    /// `is_recid` 1: the database's candidates.
+    /// Rows with `is_recid` 1; the databases are drawn from them.
     pub accepted: Vec<Vec<u32>>,
 }
 
@@ -51,11 +54,11 @@ pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
         columns.extend(categories.into_iter().map(one_hot));
     }
     let labels = table.numbers("is_recid")?;
-    let left_out = table.len() / 5 + usize::from(table.len() % 5 > 0);
+    let test_rows = table.len() / 5 + usize::from(table.len() % 5 > 0);
     let split: Vec<usize> = NumpyShuffle::new(42)
         .permutation(table.len() as u32)
         .into_iter()
-        .skip(left_out)
+        .skip(test_rows)
         .map(|row| row as usize)
         .collect();
     let levels: Vec<Vec<u32>> = columns.iter().map(|column| quantise(column, &split)).collect();
@@ -69,8 +72,7 @@ pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
     Ok(CompasSplit { r: R, rejected, accepted })
 }
 
-/// The levels of the split's rows: scaled to [0, 1] within the split, then the first bin that holds
-/// the value.
+/// The levels of one feature of the split.
 fn quantise(column: &[f64], split: &[usize]) -> Vec<u32> {
     let values: Vec<f64> = split.iter().map(|&row| column[row]).collect();
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);

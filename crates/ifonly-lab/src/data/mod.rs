@@ -1,8 +1,7 @@
-//! The data sets of the paper's experiments: where they come from, how they are recognised, and how
-//! they become levels.
+//! The data sets of the paper: their origin, their checksums, and how their values become levels.
 //!
-//! They are not part of the project. A file is used whatever its checksum, but a report says when
-//! it is not the one that the numbers here were computed from.
+//! The files are not part of the project. A file with another checksum is used too, but the report
+//! then says that the numbers may differ.
 
 mod compas;
 mod table;
@@ -20,15 +19,15 @@ use crate::LabError;
 /// A file that an experiment reads.
 #[derive(Debug, Clone, Copy)]
 pub struct DataFile {
-    /// Its name in the data folder.
+    /// The file name in the data folder.
     pub name: &'static str,
-    /// The SHA-256 of the file that the numbers were computed from.
+    /// The SHA-256 of the file from which the documented numbers were computed.
     pub sha256: &'static str,
-    /// Where the original is, and how the file is made from it.
+    /// The source of the original, and how to make the file from it.
     pub origin: &'static str,
 }
 
-/// White wines.
+/// White wines, by quality.
 pub const WINE: DataFile = DataFile {
     name: "wine-white.csv",
     sha256: "0f9b72c6f593bd8b91edc4f5584f0939849e843c3584a4a2fa5b6f2e25be5277",
@@ -37,7 +36,7 @@ pub const WINE: DataFile = DataFile {
          underscores for spaces in the header",
 };
 
-/// Two-year recidivism scores.
+/// Two-year recidivism scores (COMPAS).
 pub const COMPAS: DataFile = DataFile {
     name: "compas.csv",
     sha256: "f178844949c3fbd97ab984cd9e67460c3c2318a7cf8fc8d92d3c3426279d6e11",
@@ -49,12 +48,12 @@ pub const COMPAS: DataFile = DataFile {
 };
 
 impl DataFile {
-    /// The file in this folder, if it is there.
+    /// The path of the file in this folder, if it exists.
     pub fn find(&self, folder: Option<&Path>) -> Option<PathBuf> {
         folder.map(|folder| folder.join(self.name)).filter(|path| path.is_file())
     }
 
-    /// Whether the file is the one that the numbers were computed from.
+    /// Whether the checksum of the file is the known one.
     pub fn is_genuine(&self, path: &Path) -> Result<bool, LabError> {
         let bytes = std::fs::read(path).map_err(|source| LabError::File { path: path.into(), source })?;
         let digest = hex::encode(Sha256::digest(&bytes));
@@ -62,23 +61,23 @@ impl DataFile {
     }
 }
 
-/// The data folder: the given one, else the one in `IFONLY_DATA`, else none.
+/// The data folder: `given`, or the environment variable `IFONLY_DATA`, if either is set.
 pub fn folder(given: Option<&Path>) -> Option<PathBuf> {
     given.map(Path::to_path_buf).or_else(|| std::env::var_os("IFONLY_DATA").map(PathBuf::from))
 }
 
-/// The paper's floor bins: the first of `0..r` with `lo ≤ v < lo + step` in floating point, else r.
+/// The floor bins of the paper: the first bin of `0..r` with `lo ≤ v < lo + step` in floating
+/// point; r if there is no such bin.
 ///
-/// Rounding opens gaps between some bins, and a value in a gap lands in the top bin, far from its
-/// neighbours. That is how the paper's numbers came about, so experiments that repeat them use it;
-/// nothing else should.
+/// Rounding leaves gaps between some bins. A value in a gap gets the top bin, far from its
+/// neighbours. Use this function only to reproduce the numbers of the paper.
 pub(crate) fn first_bin(value: f64, r: u32) -> u32 {
     let step = 1.0 / f64::from(r);
-    let holds = |bin: &u32| {
+    let contains = |bin: &u32| {
         let low = f64::from(*bin) * step;
         low <= value && value < low + step
     };
-    (0..r).find(holds).unwrap_or(r)
+    (0..r).find(contains).unwrap_or(r)
 }
 
 #[cfg(test)]
@@ -86,11 +85,11 @@ mod tests {
     use super::first_bin;
 
     #[test]
-    fn the_papers_bins_have_gaps_in_floating_point() {
+    fn the_bins_of_the_paper_have_gaps_in_floating_point() {
         assert_eq!((first_bin(0.0, 10), first_bin(0.55, 10), first_bin(1.0, 10)), (0, 5, 10));
-        // Some multiples of 1/1020 (volatile acidity's steps) fall between two of the 99 bins.
-        let lost = (0..1020).filter(|&i| first_bin(f64::from(i) / 1020.0, 99) == 99).count();
-        let top = (0..1020).filter(|&i| f64::from(i) / 1020.0 * 99.0 >= 99.0).count();
-        assert!(lost > top, "{lost} {top}");
+        // Volatile acidity has multiples of 1/1020. Some are in a gap between two of the 99 bins.
+        let in_top_bin = (0..1020).filter(|&i| first_bin(f64::from(i) / 1020.0, 99) == 99).count();
+        let expected = (0..1020).filter(|&i| f64::from(i) / 1020.0 * 99.0 >= 99.0).count();
+        assert!(in_top_bin > expected, "{in_top_bin} {expected}");
     }
 }

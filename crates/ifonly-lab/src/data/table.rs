@@ -1,4 +1,4 @@
-//! A CSV file as named columns of text, with errors that name row and column.
+//! A CSV file as named columns of text. Errors name the row and the column.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn read(path: &Path) -> Result<Table, LabError> {
-        let wrong = |source| LabError::Csv { path: path.into(), source };
-        let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
-        let header = reader.headers().map_err(wrong)?.iter().map(str::to_owned).collect();
+        let csv_error = |source| LabError::Csv { path: path.into(), source };
+        let mut reader = csv::Reader::from_path(path).map_err(csv_error)?;
+        let header = reader.headers().map_err(csv_error)?.iter().map(str::to_owned).collect();
         let mut rows = Vec::new();
         for record in reader.records() {
-            rows.push(record.map_err(wrong)?.iter().map(str::to_owned).collect());
+            rows.push(record.map_err(csv_error)?.iter().map(str::to_owned).collect());
         }
         Ok(Table { path: path.into(), header, rows })
     }
@@ -28,15 +28,15 @@ impl Table {
 
     /// The cells of a column.
     pub(super) fn column(&self, name: &str) -> Result<impl Iterator<Item = &str>, LabError> {
-        let at = self
+        let index = self
             .header
             .iter()
             .position(|other| other == name)
-            .ok_or_else(|| self.fault(0, name, "there is no such column"))?;
-        Ok(self.rows.iter().map(move |row| row[at].as_str()))
+            .ok_or_else(|| self.fault(0, name, "the file has no such column"))?;
+        Ok(self.rows.iter().map(move |row| row[index].as_str()))
     }
 
-    /// The numbers of a column.
+    /// The cells of a column as finite numbers.
     pub(super) fn numbers(&self, name: &str) -> Result<Vec<f64>, LabError> {
         let parse = |(row, cell): (usize, &str)| match cell.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(value),

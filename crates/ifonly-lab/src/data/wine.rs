@@ -1,5 +1,5 @@
 //! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected
-//! ones, each feature scaled to [0, 1] and cut into n levels.
+//! rows. Each feature is scaled to [0, 1] and quantised to n levels.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -23,38 +23,38 @@ const FEATURES: [&str; 11] = [
     "alcohol",
 ];
 
-/// Scaled rows.
+/// The rows, scaled to [0, 1].
 #[derive(Debug, Clone)]
 pub struct Wine {
     /// Distinct rows of quality ≥ 5.
     pub accepted: Vec<Vec<f64>>,
-    /// Rows of quality < 5, repetitions included.
+    /// Rows of quality < 5, duplicates included.
     pub rejected: Vec<Vec<f64>>,
 }
 
-/// One round of the experiment.
+/// The database and the queries of one round of the experiment.
 #[derive(Debug, Clone)]
 pub struct WineDatabase {
-    /// The database's rows, by index into the accepted ones.
+    /// The rows of the database, as indices into the accepted rows.
     pub rows: Vec<usize>,
-    /// The queries, by index into the rejected ones.
+    /// The queries, as indices into the rejected rows.
     pub queries: Vec<usize>,
 }
 
-/// From [0, 1] to levels `0..=R`, R = n − 1 for n levels.
+/// A map from [0, 1] to levels `0..=R`, where R = n − 1 for n levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitQuantiser {
-    /// `⌊v·R⌋` as the paper computed it, by a search in floating point that loses some values to
-    /// the top bin.
+    /// `⌊v·R⌋` as the paper computed it: a search in floating point that gives some values the top
+    /// bin by mistake.
     PaperBins,
     /// `⌊v·R⌋`.
     Floor,
-    /// `⌊v·R + ½⌋`: the product's.
+    /// `⌊v·R + ½⌋`, the default of ifonly.
     Round,
 }
 
 impl UnitQuantiser {
-    /// Its name in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             UnitQuantiser::PaperBins => "the paper's floor bins",

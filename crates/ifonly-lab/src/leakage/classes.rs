@@ -1,32 +1,35 @@
-//! Classes of rows that the user cannot tell apart.
+//! Classes of rows that the user cannot distinguish.
 //!
-//! Given x, a scheme maps each row to a class; all that matters of the population is how many
-//! members each class has. With `A` the part of the cost on the constrained features (or, behind a
-//! gate, the number of violations) and `B` the rest, the class is `B` for plain schemes, `A·L + B`
-//! for Single-Phase, and for gated ones `B` if `A = 0`, else one class [`BEHIND_THE_GATE`] for all.
+//! For a given x, a scheme maps each row to a class. The leakage depends only on the number of
+//! members of each class. Let `A` be the cost of the constrained features (with a gate: the number
+//! of violations) and `B` the cost of the others. The class of a row is
+//!
+//! * `B` for schemes without constraints,
+//! * `A·L + B` for Single-Phase,
+//! * `B` for gated schemes if `A = 0`, and otherwise the class [`EXCLUDED`].
 
 use std::collections::BTreeMap;
 
 use crate::leakage::model::{Decoded, FeatureCost};
 
 /// The class of every row that violates a constraint of a gated scheme.
-pub(crate) const BEHIND_THE_GATE: i64 = -1;
+pub(crate) const EXCLUDED: i64 = -1;
 
-/// A feature as the user sees it.
+/// What the user chose for one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ObservedFeature {
     pub(crate) weight: u64,
     pub(crate) constrained: bool,
 }
 
-/// The map from rows to classes for one user's wishes.
+/// The map from rows to classes, for one choice of weights and constraints.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) features: Vec<ObservedFeature>,
     metric: FeatureCost,
     decoded: Decoded,
     within: u32,
-    /// One more than the largest `B`: Single-Phase's L.
+    /// The factor L of Single-Phase: the largest `B` plus 1.
     scale: i64,
 }
 
@@ -43,19 +46,19 @@ impl Rule {
         Rule { features, metric, decoded, within, scale: largest as i64 + 1 }
     }
 
-    /// Feature k's share of (A, B) for moving from x to y.
+    /// The contribution of feature k to (A, B) for a change from x to y.
     pub(crate) fn parts(&self, k: usize, x: u32, y: u32) -> (u64, u64) {
         let ObservedFeature { weight, constrained } = self.features[k];
         let cost = weight * cost(self.metric, x, y);
         match self.decoded {
             Decoded::Gated | Decoded::Nearest if constrained => (u64::from(x.abs_diff(y) > self.within), cost),
-            // The immutable part is scaled by L alone, not by a weight.
+            // Single-Phase multiplies the immutable part by L, not by a weight.
             Decoded::Partials if constrained => (cost / weight, 0),
             _ => (0, cost),
         }
     }
 
-    /// Sums of parts, without telling apart what no class tells apart.
+    /// The sum of two contributions. Sums that lead to the same class may become equal.
     pub(crate) fn add(&self, left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
         match self.decoded {
             Decoded::Gated | Decoded::Nearest if left.0 + right.0 > 0 => (1, 0),
@@ -63,10 +66,10 @@ impl Rule {
         }
     }
 
-    /// The class of a row from its (A, B).
+    /// The class of a row with this (A, B).
     pub(crate) fn class(&self, (a, b): (u64, u64)) -> i64 {
         match self.decoded {
-            Decoded::Gated | Decoded::Nearest if a > 0 => BEHIND_THE_GATE,
+            Decoded::Gated | Decoded::Nearest if a > 0 => EXCLUDED,
             Decoded::Partials => a as i64 * self.scale + b as i64,
             _ => b as i64,
         }
@@ -87,10 +90,10 @@ fn cost(metric: FeatureCost, x: u32, y: u32) -> u64 {
     }
 }
 
-/// How many members of the population fall into each class.
+/// The number of members of each class.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Classes {
-    /// (class, number of members), ascending, none empty.
+    /// (class, number of members), in ascending order, without empty classes.
     pub(crate) sizes: Vec<(i64, f64)>,
     /// The number of members of all classes.
     pub(crate) total: f64,
@@ -107,7 +110,7 @@ impl Classes {
         Classes { sizes, total }
     }
 
-    /// The number of members in one class.
+    /// The number of members of one class.
     pub(crate) fn size(&self, class: i64) -> f64 {
         self.sizes.binary_search_by_key(&class, |&(c, _)| c).map_or(0.0, |i| self.sizes[i].1)
     }

@@ -1,14 +1,17 @@
-//! Entropies that have a closed form, because a tuple of classes is as likely as it has members.
+//! Entropies with a closed form.
 //!
-//! A tuple with `k_c` rows in class c of size `n_c` has probability `Π_c (n_c)_{k_c} / (n)_M`, with
-//! falling factorials, so `H = log (n)_M − Σ_c E log (n_c)_{k_c}`, where `k_c` is hypergeometric:
-//! one sum per class, no tuples at all. With replacement it is `M` times the entropy of one row.
-//! The order of the rows carries `E log (M! / Π_c k_c!)`, which is what a shuffle takes away.
+//! All members of a class are equally likely. A tuple of classes with `k_c` rows in class c of size
+//! `n_c` therefore has probability `Π_c (n_c)_{k_c} / (n)_M`, where `(n)_k` is the falling
+//! factorial. Its entropy is `H = log (n)_M − Σ_c E log (n_c)_{k_c}` with hypergeometric `k_c`: one
+//! sum per class, without an enumeration of tuples. With replacement, H is `M` times the entropy of
+//! one row.
+//!
+//! The row order carries `E log (M! / Π_c k_c!)` bits of H. A shuffle removes them.
 
-use super::classes::{BEHIND_THE_GATE, Classes};
+use super::classes::{Classes, EXCLUDED};
 use crate::leakage::model::SamplingRule;
 
-/// The entropy of the classes of M rows in order.
+/// The entropy of the classes of M rows in fixed order.
 pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {
     match drawing {
         SamplingRule::WithReplacement => {
@@ -22,17 +25,15 @@ pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: SamplingRule) ->
     }
 }
 
-/// The expected number of bits that the order of the rows carries, given how many rows each class
-/// has.
+/// The entropy of the row order, given the number of rows in each class.
 pub(crate) fn order_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {
     log2_factorial(m) - expectation(classes, m, drawing, |_, j| f64::from(j + 1).log2())
 }
 
-/// The entropy of the nearest row: its class, and which member of the class it is, all being
-/// equally likely. Rows behind the gate are never the nearest; if there are no others, that is what
-/// is learnt.
+/// The entropy of the nearest matching row: its class, and which member of the class it is. All
+/// members are equally likely. If no row matches, the user learns only that.
 pub(crate) fn nearest_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {
-    // log₂ of the probability that all M rows are among so many members.
+    // log₂ of the probability that all M rows are among the given number of members.
     let all_among = |members: f64| match drawing {
         SamplingRule::WithReplacement => f64::from(m) * (members / classes.total).log2(),
         SamplingRule::WithoutReplacement if members < f64::from(m) => f64::NEG_INFINITY,
@@ -40,11 +41,11 @@ pub(crate) fn nearest_entropy(classes: &Classes, m: u32, drawing: SamplingRule) 
     };
     let mut left = classes.total;
     let mut entropy = 0.0;
-    let (behind, open): (Vec<_>, Vec<_>) = classes.sizes.iter().partition(|&&(class, _)| class == BEHIND_THE_GATE);
-    for (class, size) in open.into_iter().chain(behind) {
+    let (excluded, matching): (Vec<_>, Vec<_>) = classes.sizes.iter().partition(|&&(class, _)| class == EXCLUDED);
+    for (class, size) in matching.into_iter().chain(excluded) {
         let probability = all_among(left).exp2() - if left > size { all_among(left - size).exp2() } else { 0.0 };
         left -= size;
-        let members = if class == BEHIND_THE_GATE { 1.0 } else { size };
+        let members = if class == EXCLUDED { 1.0 } else { size };
         if probability > 0.0 {
             entropy += probability * (members / probability).log2();
         }
@@ -64,7 +65,7 @@ pub(crate) fn log2_factorial(k: u32) -> f64 {
 
 /// `Σ_c E f(n_c, k_c)`, for `f(n, k) = Σ_{j<k} step(n, j)`.
 fn expectation(classes: &Classes, m: u32, drawing: SamplingRule, step: impl Fn(f64, u32) -> f64) -> f64 {
-    // Classes of one size contribute the same: compute each size once.
+    // Classes of equal size have equal terms, so each size is computed once.
     let mut sizes: Vec<f64> = classes.sizes.iter().map(|&(_, size)| size).collect();
     sizes.sort_by(f64::total_cmp);
     let of_size = |size: f64| {
@@ -80,10 +81,10 @@ fn expectation(classes: &Classes, m: u32, drawing: SamplingRule, step: impl Fn(f
     sizes.chunk_by(|a, b| a == b).map(|group| group.len() as f64 * of_size(group[0])).sum()
 }
 
-/// The distribution of the number of rows, of M, that fall into a class, hypergeometric or
-/// binomial: the lowest count, and the probabilities from there up to where they no longer matter.
+/// The distribution of the number of rows in one class (hypergeometric or binomial): the smallest
+/// count, and the probabilities from there on, without a negligible tail.
 fn row_counts(size: f64, total: f64, m: u32, drawing: SamplingRule) -> (u32, Vec<f64>) {
-    /// exp(−46) ≈ 10⁻²⁰ of the largest probability is less than rounding takes.
+    /// A probability below exp(−46) ≈ 10⁻²⁰ of the largest one is less than the rounding error.
     const NEGLIGIBLE: f64 = 46.0;
     let (rest, all) = (total - size, f64::from(m));
     let (lowest, highest) = match drawing {
@@ -91,15 +92,15 @@ fn row_counts(size: f64, total: f64, m: u32, drawing: SamplingRule) -> (u32, Vec
         SamplingRule::WithReplacement => (0, m),
         SamplingRule::WithoutReplacement => ((all - rest).max(0.0) as u32, size.min(all) as u32),
     };
-    // Log weights relative to the lowest count, then normalised: no under- or overflow at any M.
-    // The weight of k members inside and M − k outside is C(M,k)·in(k)·out(M−k), of which
-    // neighbours have simple ratios.
+    // The weights are logarithms relative to the smallest count, and are normalised at the end. So
+    // they neither underflow nor overflow at any M. The weight of k members inside the class and
+    // M − k outside is C(M,k)·in(k)·out(M−k); consecutive weights have simple ratios.
     let mut logs = vec![0.0];
     let (mut log, mut peak) = (0.0, 0.0f64);
     for k in lowest + 1..=highest {
         let j = f64::from(k);
-        let taken = if drawing == SamplingRule::WithReplacement { 0.0 } else { 1.0 };
-        let ratio: f64 = (all - j + 1.0) / j * (size - taken * (j - 1.0)) / (rest - taken * (all - j));
+        let removed = if drawing == SamplingRule::WithReplacement { 0.0 } else { 1.0 };
+        let ratio: f64 = (all - j + 1.0) / j * (size - removed * (j - 1.0)) / (rest - removed * (all - j));
         log += ratio.ln();
         logs.push(log);
         peak = peak.max(log);
@@ -118,25 +119,25 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn the_nearest_row_says_as_much_as_all_databases_counted_one_by_one() {
-        // Seven people in four classes, one of them behind the gate.
-        let people: [i64; 7] = [4, 0, BEHIND_THE_GATE, 4, 9, BEHIND_THE_GATE, 4];
-        let classes = Classes::new(people.iter().map(|&class| (class, 1.0)));
+    fn the_entropy_of_the_nearest_row_equals_that_over_all_databases() {
+        // Seven members in four classes; one class is excluded by the constraints.
+        let members: [i64; 7] = [4, 0, EXCLUDED, 4, 9, EXCLUDED, 4];
+        let classes = Classes::new(members.iter().map(|&class| (class, 1.0)));
         for drawing in [SamplingRule::WithReplacement, SamplingRule::WithoutReplacement] {
             for m in 1..=3u32 {
                 let mut counts: BTreeMap<Option<usize>, f64> = BTreeMap::new();
                 for number in 0..7usize.pow(m) {
-                    let rows: Vec<usize> = (0..m).map(|place| number / 7usize.pow(place) % 7).collect();
-                    let distinct = rows.iter().enumerate().all(|(place, row)| !rows[..place].contains(row));
+                    let rows: Vec<usize> = (0..m).map(|digit| number / 7usize.pow(digit) % 7).collect();
+                    let distinct = rows.iter().enumerate().all(|(i, row)| !rows[..i].contains(row));
                     if drawing == SamplingRule::WithReplacement || distinct {
-                        let open = rows.iter().copied().filter(|&row| people[row] != BEHIND_THE_GATE);
-                        *counts.entry(open.min_by_key(|&row| people[row])).or_default() += 1.0;
+                        let matching = rows.iter().copied().filter(|&row| members[row] != EXCLUDED);
+                        *counts.entry(matching.min_by_key(|&row| members[row])).or_default() += 1.0;
                     }
                 }
                 let total: f64 = counts.values().sum();
                 let expected: f64 = counts.values().map(|count| count / total * (total / count).log2()).sum();
                 let computed = nearest_entropy(&classes, m, drawing);
-                assert!((computed - expected).abs() < 1e-12, "{drawing:?}, M = {m}: {computed}, not {expected}");
+                assert!((computed - expected).abs() < 1e-12, "{drawing:?}, M = {m}: {computed} instead of {expected}");
             }
         }
     }

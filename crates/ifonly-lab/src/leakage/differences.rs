@@ -1,17 +1,18 @@
-//! What Diff-PCR leaks: the tuple of costs up to a common shift.
+//! The leakage of Diff-PCR: the tuple of costs up to a common shift.
 //!
-//! The differences of consecutive rows are the tuple of costs modulo adding one t to all of it, so
-//! `P(differences) = Σ_t P(tuple + t)`, a sum over classes. The entropy is `E −log P(differences)`,
-//! over multisets (exactly) or over samples. Under a shuffle the user sees the differences of a
-//! random order: the order carries the same bits as for Baseline, and the leakage is smaller by
-//! exactly those.
+//! The differences of consecutive rows determine the costs up to a number t that is added to all of
+//! them. So `P(differences) = Σ_t P(tuple + t)`, a sum over classes. The entropy is
+//! `E −log P(differences)`, over all multisets (exact) or over samples.
+//!
+//! With a shuffle the user sees the differences of a random order. The order carries as many bits
+//! as for Baseline, and the leakage is lower by that amount.
 
 use super::classes::Classes;
 use super::closed::log2_falling;
 use super::multisets::Counts;
 use crate::leakage::model::SamplingRule;
 
-/// `log₂ P(differences)` of any tuple with these counts.
+/// `log₂ P(differences)` of each tuple with these counts.
 pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: SamplingRule) -> f64 {
     let Some(&(first, _)) = counts.first() else { return 0.0 };
     let logs: Vec<f64> =
@@ -23,8 +24,8 @@ pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawi
         }
 }
 
-/// `log₂` of the number of tuples of members whose classes are the counts' shifted by t; none if
-/// there are none.
+/// `log₂` of the number of tuples of members whose classes are those of the counts, shifted by t.
+/// `None` if there is no such tuple.
 fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: SamplingRule) -> Option<f64> {
     let mut log = 0.0;
     for &(value, k) in counts {

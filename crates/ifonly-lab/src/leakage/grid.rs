@@ -1,43 +1,46 @@
 //! The synthetic population: all points of `[0:R]^d` except x, with x uniform on the grid.
 //!
-//! Class sizes come from convolving one histogram per feature, never from visiting points. Queries
-//! that lead to the same class sizes are computed once: features with the same wishes are
-//! interchangeable, and values of x with the same histogram (3 and R − 3, for a distance) are one.
-//! What is left to visit is a multiset of histograms per group of features.
+//! Class sizes are convolutions of one histogram per feature; points are never enumerated. Queries
+//! with the same class sizes are computed once: features with equal weights and constraints are
+//! interchangeable, and so are values of x with the same histogram (such as 3 and R − 3 for a
+//! distance). What remains to enumerate is one multiset of histograms per group of features.
 
 use std::collections::BTreeMap;
 
 use super::classes::{Classes, ObservedFeature, Rule};
 use crate::LabError;
 
-/// Queries that are told apart, and class sizes over all of them (16 bytes each), at most.
-const QUERIES: f64 = 2e5;
-const ENTRIES: usize = 5_000_000;
+/// The largest number of distinct queries.
+const QUERY_LIMIT: f64 = 2e5;
+/// The largest number of class sizes over all queries, 16 bytes each.
+const ENTRY_LIMIT: usize = 5_000_000;
 
 type Parts = BTreeMap<(u64, u64), f64>;
 
-/// What one feature contributes for one value of x: over all y, and at y = x.
+/// The contributions of one feature for one value of x.
 #[derive(Debug, Clone, PartialEq)]
-struct Profile {
+struct FeatureHistogram {
+    /// Over all y.
     histogram: Parts,
+    /// At y = x.
     own: (u64, u64),
-    /// How many values of x give this profile.
+    /// The number of values of x with these contributions.
     values: f64,
 }
 
-/// Features that are interchangeable.
+/// Interchangeable features.
 struct Group {
     features: usize,
-    profiles: Vec<Profile>,
+    histograms: Vec<FeatureHistogram>,
 }
 
-/// The class sizes for every query that matters, each with its probability.
+/// The class sizes of all distinct queries, with their probabilities.
 pub(crate) fn classes_of_all_queries(rule: &Rule, r: u32) -> Result<Vec<(f64, Classes)>, LabError> {
-    let what = "averaging over the queries of the grid";
+    let what = "the mean over the queries of the grid";
     let groups = groups(rule, r);
-    let count: f64 = groups.iter().map(|group| multisets(group.profiles.len(), group.features)).product();
-    if count > QUERIES {
-        return Err(LabError::TooLarge { what, steps: count, limit: QUERIES });
+    let count: f64 = groups.iter().map(|group| multisets(group.histograms.len(), group.features)).product();
+    if count > QUERY_LIMIT {
+        return Err(LabError::TooLarge { what, steps: count, limit: QUERY_LIMIT });
     }
     let mut found: Vec<(f64, Classes)> = Vec::new();
     let mut entries = 0;
@@ -45,25 +48,25 @@ pub(crate) fn classes_of_all_queries(rule: &Rule, r: u32) -> Result<Vec<(f64, Cl
         let (probability, classes) = (partial.probability, partial.classes(rule));
         entries += classes.sizes.len();
         found.push((probability, classes));
-        if entries > ENTRIES {
+        if entries > ENTRY_LIMIT {
             let steps = count * entries as f64 / found.len() as f64;
-            return Err(LabError::TooLarge { what, steps, limit: ENTRIES as f64 });
+            return Err(LabError::TooLarge { what, steps, limit: ENTRY_LIMIT as f64 });
         }
         Ok(())
     })?;
     Ok(found)
 }
 
-/// The class sizes for one query.
+/// The class sizes of one query.
 pub(crate) fn classes_of(rule: &Rule, r: u32, x: &[u32]) -> Classes {
     let partial = x
         .iter()
         .enumerate()
-        .fold(Partial::start(), |partial, (k, &value)| partial.with(rule, &profile(rule, r, k, value), 1.0));
+        .fold(Partial::start(), |partial, (k, &value)| partial.with(rule, &histogram(rule, r, k, value), 1.0));
     partial.classes(rule)
 }
 
-/// The number of grid points that a row can be.
+/// The number of grid points without x.
 pub(crate) fn population(r: u32, d: u32) -> f64 {
     (f64::from(r) + 1.0).powi(d as i32) - 1.0
 }
@@ -75,28 +78,28 @@ fn groups(rule: &Rule, r: u32) -> Vec<Group> {
             group.features += 1;
             continue;
         }
-        let mut profiles: Vec<Profile> = Vec::new();
+        let mut histograms: Vec<FeatureHistogram> = Vec::new();
         for x in 0..=r {
-            let new = profile(rule, r, k, x);
-            match profiles.iter_mut().find(|old| old.histogram == new.histogram && old.own == new.own) {
+            let new = histogram(rule, r, k, x);
+            match histograms.iter_mut().find(|old| old.histogram == new.histogram && old.own == new.own) {
                 Some(old) => old.values += 1.0,
-                None => profiles.push(new),
+                None => histograms.push(new),
             }
         }
-        groups.push((*feature, Group { features: 1, profiles }));
+        groups.push((*feature, Group { features: 1, histograms }));
     }
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn profile(rule: &Rule, r: u32, k: usize, x: u32) -> Profile {
+fn histogram(rule: &Rule, r: u32, k: usize, x: u32) -> FeatureHistogram {
     let mut histogram = Parts::new();
     for y in 0..=r {
         *histogram.entry(rule.add(rule.parts(k, x, y), (0, 0))).or_default() += 1.0;
     }
-    Profile { histogram, own: rule.parts(k, x, x), values: 1.0 }
+    FeatureHistogram { histogram, own: rule.parts(k, x, x), values: 1.0 }
 }
 
-/// Class sizes over the features seen so far.
+/// Class sizes over the features processed so far.
 #[derive(Clone)]
 struct Partial {
     sizes: Parts,
@@ -109,17 +112,17 @@ impl Partial {
         Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 }
     }
 
-    fn with(&self, rule: &Rule, profile: &Profile, probability: f64) -> Partial {
-        let sizes = convolve_dense(&self.sizes, &profile.histogram).unwrap_or_else(|| {
+    fn with(&self, rule: &Rule, feature_histogram: &FeatureHistogram, probability: f64) -> Partial {
+        let sizes = convolve_dense(&self.sizes, &feature_histogram.histogram).unwrap_or_else(|| {
             let mut sizes = Parts::new();
             for (&left, &l) in &self.sizes {
-                for (&right, &r) in &profile.histogram {
+                for (&right, &r) in &feature_histogram.histogram {
                     *sizes.entry(rule.add(left, right)).or_default() += l * r;
                 }
             }
             sizes
         });
-        Partial { sizes, own: rule.add(self.own, profile.own), probability: self.probability * probability }
+        Partial { sizes, own: rule.add(self.own, feature_histogram.own), probability: self.probability * probability }
     }
 
     fn classes(self, rule: &Rule) -> Classes {
@@ -128,14 +131,15 @@ impl Partial {
     }
 }
 
-/// The convolution in an array, where nothing is constrained and the costs are small enough: many
-/// times faster.
+/// The convolution in an array, which is many times faster. `None` if a feature is constrained or
+/// the costs are too large.
 fn convolve_dense(left: &Parts, right: &Parts) -> Option<Parts> {
-    const LONGEST: u64 = 1 << 22;
-    let plain = |parts: &Parts| parts.keys().all(|&(a, _)| a == 0);
-    let most = |parts: &Parts| parts.keys().map(|&(_, b)| b).max();
-    let length = most(left)?.checked_add(most(right)?)?.checked_add(1).filter(|&length| length <= LONGEST)?;
-    if !plain(left) || !plain(right) {
+    const LENGTH_LIMIT: u64 = 1 << 22;
+    let is_unconstrained = |parts: &Parts| parts.keys().all(|&(a, _)| a == 0);
+    let largest = |parts: &Parts| parts.keys().map(|&(_, b)| b).max();
+    let length =
+        largest(left)?.checked_add(largest(right)?)?.checked_add(1).filter(|&length| length <= LENGTH_LIMIT)?;
+    if !is_unconstrained(left) || !is_unconstrained(right) {
         return None;
     }
     let mut sizes = vec![0.0; length as usize];
@@ -147,7 +151,7 @@ fn convolve_dense(left: &Parts, right: &Parts) -> Option<Parts> {
     Some((0..).zip(sizes).filter(|&(_, size)| size > 0.0).map(|(b, size)| ((0, b), size)).collect())
 }
 
-/// Visits every way to give the features of the groups profiles.
+/// Calls `found` with every assignment of histograms to the features of the groups.
 fn visit(
     rule: &Rule,
     r: u32,
@@ -163,8 +167,8 @@ fn visit(
     }
 }
 
-/// Visits the ways to give `left` features of a group profiles number `from` and up, with their
-/// probabilities.
+/// Calls `found` with every assignment of the histograms `from` and above to `left` features of a
+/// group, with its probability.
 fn fill(
     rule: &Rule,
     r: u32,
@@ -177,14 +181,14 @@ fn fill(
     if left == 0 {
         return found(partial.clone());
     }
-    let Some(profile) = group.profiles.get(from) else { return Ok(()) };
-    let share = profile.values / (f64::from(r) + 1.0);
+    let Some(feature_histogram) = group.histograms.get(from) else { return Ok(()) };
+    let share = feature_histogram.values / (f64::from(r) + 1.0);
     let mut current = partial.clone();
     for used in 0..=left {
         if used > 0 {
-            // Choosing which features: the binomial (left choose used), one factor at a time.
+            // The product of these factors is the binomial coefficient (left choose used).
             let choices = (left - used + 1) as f64 / used as f64;
-            current = current.with(rule, profile, share * choices);
+            current = current.with(rule, feature_histogram, share * choices);
         }
         fill(rule, r, &current, group, from + 1, left - used, found)?;
     }
@@ -200,19 +204,18 @@ mod tests {
     use super::*;
     use crate::leakage::model::{LeakageModel, LeakageScheme};
 
-    /// Counts points one by one, for every x, and compares with the convolution averaged over
-    /// symmetric queries.
+    /// Counts the points for every x, and compares with the convolutions.
     #[test]
-    fn class_sizes_are_those_of_the_visited_points() {
+    fn class_sizes_equal_those_of_enumerated_points() {
         let (r, d) = (3u32, 3u32);
         let points: Vec<Vec<u32>> =
             (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i / (r + 1).pow(k) % (r + 1)).collect()).collect();
         for (name, immutable, weights) in
             [("baseline", 0, vec![]), ("dot", 0, vec![]), ("single-phase+", 2, vec![1, 2, 2]), ("gated", 1, vec![])]
         {
-            let setting =
+            let model =
                 LeakageModel { immutable, weights, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), r, d, 2) };
-            for rule in setting.rules(true).unwrap() {
+            for rule in model.rules(true).unwrap() {
                 let mut expected: Vec<(Vec<(i64, u64)>, f64)> = Vec::new();
                 for x in &points {
                     let rows = points.iter().filter(|y| *y != x);

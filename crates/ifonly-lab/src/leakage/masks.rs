@@ -1,13 +1,13 @@
-//! What Mask-PCR leaks: costs plus masks that are uniform on `0..D`, `D = d_min`.
+//! The leakage of Mask-PCR: costs plus masks that are uniform on `0..D`, with `D = d_min`.
 //!
-//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`, where N(z) counts the tuples of
-//! distinct members whose class lies in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them
-//! for ascending z, remembering only how many members of the last D − 1 classes are taken. The
+//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`. N(z) is the number of tuples of
+//! distinct members whose class is in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them for
+//! ascending z; its state is the number of members taken from each of the last D − 1 classes. The
 //! leakage is `H(z) − M log D`.
 //!
-//! Under a shuffle the user sees the multiset of z; given the rows it still varies, so the leakage
-//! is `H({z}) − E H({z} | k)`, and the second is the first for the population that consists of the
-//! k rows themselves.
+//! With a shuffle the user sees the multiset {z}. It is still random for given rows, so the leakage
+//! is `H({z}) − E H({z} | k)`, where k are the classes of the rows. `H({z} | k)` is the entropy of
+//! {z} for the population that consists of exactly these rows.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
 use crate::leakage::model::{RowOrder, SamplingRule};
 
-/// More states than this are not followed: the probability is then not a number.
-const STATES: usize = 20_000;
+/// The largest number of states. With more, the probability becomes NaN.
+const STATE_LIMIT: usize = 20_000;
 
-/// The leakage for one x, exactly.
+/// The exact leakage for one x.
 pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRule, order: RowOrder) -> f64 {
     let (tuple, orders) = masked_entropies(classes, m, d_min, drawing);
     match order {
@@ -41,25 +41,25 @@ pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRu
     }
 }
 
-/// The same counts moved together: only gaps below d_min let masked costs meet, so larger ones are
-/// alike.
+/// The counts with every gap reduced to at most d_min. Masked costs of two classes can be equal
+/// only if the gap is below d_min, so all larger gaps give the same entropy.
 fn spaced(counts: &Counts, d_min: u32) -> Counts {
-    let (mut before, mut place) = (None, 0);
-    let move_up = |&(class, k): &(i64, u32)| {
-        place += before.map_or(0, |before: i64| (class - before).min(i64::from(d_min)));
-        before = Some(class);
-        (place, k)
+    let (mut previous, mut position) = (None, 0);
+    let reduce_gap = |&(class, k): &(i64, u32)| {
+        position += previous.map_or(0, |previous: i64| (class - previous).min(i64::from(d_min)));
+        previous = Some(class);
+        (position, k)
     };
-    counts.iter().map(move_up).collect()
+    counts.iter().map(reduce_gap).collect()
 }
 
-/// The population that consists of the rows themselves.
+/// The population that consists of exactly these rows.
 pub(crate) fn population(counts: &Counts) -> Classes {
     Classes::new(counts.iter().map(|&(class, k)| (class, f64::from(k))))
 }
 
-/// `log₂` of the probability of one tuple with these counts of masked costs; not a number if that
-/// is too much work.
+/// `log₂` of the probability of each tuple with these counts of masked costs; NaN if there are too
+/// many states.
 pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: SamplingRule) -> f64 {
     let mut windows = Windows::start(classes, d_min, drawing);
     for &(value, k) in z {
@@ -68,21 +68,22 @@ pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawin
     windows.log2_probability()
 }
 
-/// The entropy of the tuple z, and the part of it that is the order.
+/// The entropy of the tuple z, and the part of it that the order carries.
 fn masked_entropies(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRule) -> (f64, f64) {
     if drawing == SamplingRule::WithReplacement {
-        // The masked costs are independent: their classes are the costs' smeared by the mask.
-        let smeared = Classes::new(
+        // The masked costs are independent. Each class contributes its size to the D values from
+        // its cost on.
+        let masked = Classes::new(
             classes.sizes.iter().flat_map(|&(class, size)| (0..i64::from(d_min)).map(move |mask| (class + mask, size))),
         );
-        return (tuple_entropy(&smeared, m, drawing), order_entropy(&smeared, m, drawing));
+        return (tuple_entropy(&masked, m, drawing), order_entropy(&masked, m, drawing));
     }
     let mut sums = Sums { tuple: 0.0, orders: 0.0, all_orders: log2_factorial(m) };
     descend(&Windows::start(classes, d_min, drawing), i64::MIN, m, 0.0, &mut sums);
     (sums.tuple, sums.orders)
 }
 
-/// The number of multisets of masked costs is that of this many kinds.
+/// The number of distinct masked costs.
 pub(crate) fn kinds(classes: &Classes, d_min: u32) -> f64 {
     let mut values: Vec<i64> =
         classes.sizes.iter().flat_map(|&(class, _)| (0..i64::from(d_min)).map(move |mask| class + mask)).collect();
@@ -97,8 +98,8 @@ struct Sums {
     all_orders: f64,
 }
 
-/// Visits the multisets of z: `after` is the last value used, `repeats` the log of the factorials
-/// of the counts so far.
+/// Enumerates the multisets of z and adds up their entropies. `after` is the last value, `repeats`
+/// the log₂ of the product of the factorials of the counts so far.
 fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Sums) {
     if left == 0 {
         let (log_tuple, log_orders) = (windows.log2_probability(), sums.all_orders - repeats);
@@ -120,13 +121,13 @@ fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Su
     }
 }
 
-/// Counts placements of masked costs, in ascending order, on members of the population.
+/// Counts the assignments of masked costs, in ascending order, to members of the population.
 #[derive(Clone)]
 struct Windows<'a> {
     classes: &'a Classes,
     d_min: i64,
     drawing: SamplingRule,
-    /// Members taken in recent classes, with the probability of having got there, up to the factor
+    /// The members taken from recent classes, with the probability of this state divided by
     /// `2^scale`.
     states: Vec<(Counts, f64)>,
     scale: f64,
@@ -139,7 +140,7 @@ impl<'a> Windows<'a> {
         Windows { classes, d_min: i64::from(d_min), drawing, states, scale: 0.0, placed: 0 }
     }
 
-    /// The classes that a masked cost of this value can come from.
+    /// The classes from which a masked cost can have this value.
     fn window(&self, value: i64) -> &'a [(i64, f64)] {
         let sizes = &self.classes.sizes;
         let from = sizes.partition_point(|&(class, _)| class <= value - self.d_min);
@@ -147,7 +148,7 @@ impl<'a> Windows<'a> {
         &sizes[from..to]
     }
 
-    /// The smallest masked cost above this one.
+    /// The smallest possible masked cost above `after`.
     fn next_value(&self, after: i64) -> Option<i64> {
         let sizes = &self.classes.sizes;
         if after > i64::MIN && !self.window(after + 1).is_empty() {
@@ -156,28 +157,27 @@ impl<'a> Windows<'a> {
         sizes.get(sizes.partition_point(|&(class, _)| class <= after)).map(|&(class, _)| class)
     }
 
-    /// Places k masked costs of this value, larger than all before.
+    /// Adds k masked costs of this value, which is larger than all previous ones.
     fn place(&self, value: i64, k: u32) -> Self {
         let window = self.window(value);
         let mut states: Vec<(Counts, f64)> = Vec::new();
-        if self.states.len() > STATES {
+        if self.states.len() > STATE_LIMIT {
             return Windows { states: vec![(Counts::new(), f64::NAN)], placed: self.placed + k, ..*self };
         }
         for (taken, weight) in &self.states {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
             self.spread(window, k, relevant, *weight, &mut states);
         }
-        // Ways that lead to the same state are one; in sorted order, so that sums do not depend on
-        // anything else.
+        // Equal states are merged, in sorted order, so that the sums are reproducible.
         states.sort_unstable_by(|left, right| left.0.cmp(&right.0));
-        states.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
+        states.dedup_by(|next, merged| {
+            let same = next.0 == merged.0;
             if same {
-                kept.1 += next.1;
+                merged.1 += next.1;
             }
             same
         });
-        // Each placement draws from the members that are left, behind one of D masks.
+        // Each cost selects one of the remaining members and one of D masks.
         let mut scale = self.scale;
         for j in 0..k {
             let left = match self.drawing {
@@ -194,7 +194,7 @@ impl<'a> Windows<'a> {
         Windows { states, scale, placed: self.placed + k, ..*self }
     }
 
-    /// Distributes `left` costs over the window's classes, into states.
+    /// Distributes `left` costs over the classes of the window, and pushes the resulting states.
     fn spread(&self, window: &[(i64, f64)], left: u32, taken: Counts, weight: f64, states: &mut Vec<(Counts, f64)>) {
         let Some((&(class, size), rest)) = window.split_first() else {
             if left == 0 {
@@ -214,8 +214,7 @@ impl<'a> Windows<'a> {
                 if members <= 0.0 {
                     break;
                 }
-                // Which of the costs go here: the binomial (left choose here), one factor at a
-                // time.
+                // The product of the last factors is the binomial coefficient (left choose here).
                 weight *= members * f64::from(left - here + 1) / f64::from(here);
             }
             let mut next = taken.clone();

@@ -1,15 +1,15 @@
-//! What is computed: a scheme by name, the size of its world, and how the database is assumed to be
-//! drawn.
+//! The parameters of a leakage computation: the scheme, the number of levels, features and rows,
+//! and how the database is drawn.
 //!
-//! A scheme enters the leakage only through what the user decodes from it ([`Decoded`]) and the
-//! cost it measures ([`Metric`]). The number of servers and the threshold T decide who may collude,
-//! not what is decoded, so they do not change a single number here.
+//! The leakage of a scheme depends only on what the user decodes ([`Decoded`]) and on the cost
+//! ([`FeatureCost`]). The number of servers and the threshold T do not change the decoded values,
+//! so they are not parameters.
 
 use crate::LabError;
 use crate::leakage::classes::{ObservedFeature, Rule};
-use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, DecodeRule, Origin, Scheme as Described, sealed};
+use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, DecodeRule, Origin, Scheme, sealed};
 
-/// What the user holds at the end of the search.
+/// What the user has at the end of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
     /// The cost of every row.
@@ -22,11 +22,12 @@ pub enum Decoded {
     Partials,
     /// The cost of the rows that satisfy the user's constraints, and nothing about the others.
     Gated,
-    /// The nearest record that satisfies them, or that there is none.
+    /// The nearest record that satisfies the constraints, or the fact that there is no such record.
     Nearest,
 }
 
-/// The cost of moving one feature from x to y; a row's cost is the weighted sum over its features.
+/// The cost of changing one feature from x to y. The cost of a row is the weighted sum over its
+/// features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureCost {
     /// `|y − x|^p`.
@@ -37,22 +38,22 @@ pub enum FeatureCost {
     Changes,
 }
 
-/// One scheme, as far as leakage is concerned: all of it follows from the engine's description.
+/// The properties of a scheme that determine its leakage. All follow from its definition.
 #[derive(Debug, Clone, Copy)]
 pub struct LeakageScheme {
-    /// The engine's description.
-    pub described: &'static Described,
-    /// Its name, the same everywhere.
+    /// The definition in `ifonly-core`.
+    pub definition: &'static Scheme,
+    /// The name of the scheme.
     pub name: &'static str,
     /// What the user decodes.
     pub decoded: Decoded,
-    /// The cost when none is asked for.
+    /// The default cost.
     pub metric: FeatureCost,
 }
 
-impl From<&'static Described> for LeakageScheme {
-    fn from(described: &'static Described) -> LeakageScheme {
-        let decoded = match described.phases.last().map(|phase| phase.decode_rule) {
+impl From<&'static Scheme> for LeakageScheme {
+    fn from(definition: &'static Scheme) -> LeakageScheme {
+        let decoded = match definition.phases.last().map(|phase| phase.decode_rule) {
             Some(DecodeRule::Cost | DecodeRule::Gain) => Decoded::Values,
             Some(DecodeRule::Difference) => Decoded::Differences,
             Some(DecodeRule::Masked) => Decoded::Masked,
@@ -60,12 +61,12 @@ impl From<&'static Described> for LeakageScheme {
             Some(DecodeRule::Zeros | DecodeRule::Selected | DecodeRule::Gated) => Decoded::Gated,
             None => Decoded::Nearest,
         };
-        let metric = match described.cost_model {
+        let metric = match definition.cost_model {
             Cost::Squared | Cost::Weighted | Cost::Table => FeatureCost::Power(2),
             Cost::Power => FeatureCost::Power(4),
             Cost::Product => FeatureCost::Dot,
         };
-        LeakageScheme { described, name: described.name, decoded, metric }
+        LeakageScheme { definition, name: definition.name, decoded, metric }
     }
 }
 
@@ -74,58 +75,61 @@ impl LeakageScheme {
     pub fn named(name: &str) -> Result<LeakageScheme, LabError> {
         LeakageScheme::all().find(|scheme| scheme.name == name).ok_or_else(|| {
             let names: Vec<&str> = LeakageScheme::all().map(|scheme| scheme.name).collect();
-            LabError::flag("--scheme", format!("there is no scheme {name:?}; there are {}", names.join(", ")))
+            LabError::parameter("scheme", format!("unknown scheme {name:?}; use one of {}", names.join(", ")))
         })
     }
 
-    /// All schemes in the order of the documentation.
+    /// All schemes, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = LeakageScheme> {
         scheme::ALL.iter().copied().chain([sealed::SCHEME]).map(LeakageScheme::from)
     }
 
-    /// The paper's scheme with these costs that lets the user decode this; the first where the
+    /// The scheme of the paper with this cost model and these decoded values; the first, if the
     /// paper has two.
     pub fn published(cost: Cost, decoded: Decoded) -> Result<LeakageScheme, LabError> {
-        let described = |scheme: &LeakageScheme| (scheme.described.origin, scheme.described.cost_model, scheme.decoded);
-        let found = LeakageScheme::all().find(|scheme| described(scheme) == (Origin::Paper, cost, decoded));
-        found.ok_or_else(|| LabError::flag("--scheme", format!("the paper has none for {cost:?} and {decoded:?}")))
+        let properties =
+            |scheme: &LeakageScheme| (scheme.definition.origin, scheme.definition.cost_model, scheme.decoded);
+        let found = LeakageScheme::all().find(|scheme| properties(scheme) == (Origin::Paper, cost, decoded));
+        found.ok_or_else(|| {
+            LabError::parameter("scheme", format!("the paper has no scheme with {cost:?} and {decoded:?}"))
+        })
     }
 
-    /// Whether the user may hold features immutable.
+    /// Whether features can be immutable.
     pub fn has_constraints(&self) -> bool {
-        self.described.constraint != ConstraintKind::None
+        self.definition.constraint != ConstraintKind::None
     }
 
-    /// Whether permitted ranges wider than one value are possible.
+    /// Whether a feature can have a permitted range of several levels.
     pub fn has_ranges(&self) -> bool {
-        self.described.constraint == ConstraintKind::Table
+        self.definition.constraint == ConstraintKind::Table
     }
 
-    /// Whether the user may choose weights.
+    /// Whether features can have weights.
     pub fn has_weights(&self) -> bool {
-        matches!(self.described.cost_model, Cost::Weighted | Cost::Table)
+        matches!(self.definition.cost_model, Cost::Weighted | Cost::Table)
     }
 }
 
-/// Whether the rows come in the database's order or in a fresh random one.
+/// The order of the rows in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
-    /// Row i is row i in every session.
+    /// The same order in every search.
     Fixed,
-    /// The servers permute the rows anew for every query.
+    /// A fresh random order for every search.
     Shuffled,
 }
 
 /// How the rows of the database are drawn from the population.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SamplingRule {
-    /// M distinct members in order: the paper's model.
+    /// M distinct members in order, as in the paper.
     WithoutReplacement,
     /// M independent members.
     WithReplacement,
 }
 
-/// A question to the leakage computation.
+/// The parameters of a leakage computation.
 #[derive(Debug, Clone)]
 pub struct LeakageModel {
     /// The scheme.
@@ -138,13 +142,13 @@ pub struct LeakageModel {
     pub m: u32,
     /// The masks are uniform on `0..d_min`.
     pub d_min: u32,
-    /// How many features are constrained; averaged over all sets of that size.
+    /// The number of constrained features; the result is the mean over all sets of that size.
     pub immutable: u32,
-    /// A constrained feature may move by at most this much (0: immutable).
+    /// The largest permitted change of a constrained feature (0: immutable).
     pub within: u32,
     /// One weight per feature; empty means 1 everywhere.
     pub weights: Vec<u32>,
-    /// The cost, if it is not the scheme's own.
+    /// The cost, if it is not the default of the scheme.
     pub metric: Option<FeatureCost>,
     /// The order of the rows.
     pub order: RowOrder,
@@ -153,7 +157,7 @@ pub struct LeakageModel {
 }
 
 impl LeakageModel {
-    /// The paper's model of a scheme: fixed order, drawn without replacement, no masks, no
+    /// The model of the paper: fixed row order, rows drawn without replacement, no masks, no
     /// constraints, no weights.
     pub fn new(scheme: LeakageScheme, r: u32, d: u32, m: u32) -> Self {
         LeakageModel {
@@ -171,56 +175,58 @@ impl LeakageModel {
         }
     }
 
-    /// Checks that the parts fit together; `population` is the number of members that rows are
-    /// drawn from.
+    /// Checks the parameters. `population` is the number of members from which rows are drawn.
     pub(crate) fn check(&self, population: f64) -> Result<(), LabError> {
         let scheme = &self.scheme;
-        let refuse = |flag, reason: String| Err(LabError::flag(flag, reason));
+        let refuse = |parameter, reason: String| Err(LabError::parameter(parameter, reason));
         if !(1..=65_535).contains(&self.r) {
-            return refuse("--r", format!("{} is not in 1..=65535", self.r));
+            return refuse("r", format!("{} is not from 1 to 65535", self.r));
         }
         if !(1..=4096).contains(&self.d) {
-            return refuse("--d", format!("{} is not in 1..=4096", self.d));
+            return refuse("d", format!("{} is not from 1 to 4096", self.d));
         }
         if !(1..=100_000).contains(&self.m) {
-            return refuse("--m", format!("{} is not in 1..=100000", self.m));
+            return refuse("m", format!("{} is not from 1 to 100000", self.m));
         }
         if self.drawing == SamplingRule::WithoutReplacement && f64::from(self.m) > population {
-            return refuse("--m", format!("{} distinct rows cannot be drawn from {population} candidates", self.m));
+            return refuse("m", format!("{} distinct rows cannot be drawn from a population of {population}", self.m));
         }
         if self.d_min == 0 || self.d_min > 1 << 20 {
-            return refuse("--dmin", format!("{} is not in 1..=1048576", self.d_min));
+            return refuse("d_min", format!("{} is not from 1 to 1048576", self.d_min));
         }
         if self.d_min != 1 && scheme.decoded != Decoded::Masked {
-            return refuse("--dmin", format!("{} has no masks; only mask schemes take it", scheme.name));
+            return refuse("d_min", format!("scheme {} has no masks; only mask schemes use d_min", scheme.name));
         }
         if self.immutable > self.d {
-            return refuse("--immutable", format!("{} of {} features", self.immutable, self.d));
+            return refuse("immutable", format!("{} is more than the number of features, {}", self.immutable, self.d));
         }
         if self.immutable > 0 && !scheme.has_constraints() {
-            return refuse("--immutable", format!("{} knows no immutable features", scheme.name));
+            return refuse("immutable", format!("scheme {} has no immutable features", scheme.name));
         }
         if self.within > 0 && !scheme.has_ranges() {
-            return refuse("--within", format!("{} knows no permitted ranges", scheme.name));
+            return refuse("within", format!("scheme {} has no permitted ranges", scheme.name));
         }
         if !self.weights.is_empty() && !scheme.has_weights() {
-            return refuse("--weights", format!("{} knows no weights", scheme.name));
+            return refuse("weights", format!("scheme {} has no weights", scheme.name));
         }
         if !self.weights.is_empty() && self.weights.len() != self.d as usize {
-            return refuse("--weights", format!("{} weights for {} features", self.weights.len(), self.d));
+            return refuse(
+                "weights",
+                format!("there must be one weight per feature ({}), not {}", self.d, self.weights.len()),
+            );
         }
         if let Some(w) = self.weights.iter().find(|&&w| w == 0 || w > 65_535) {
-            return refuse("--weights", format!("{w} is not in 1..=65535"));
+            return refuse("weights", format!("{w} is not from 1 to 65535"));
         }
-        let power_scheme = scheme.described.cost_model == Cost::Power;
+        let power_scheme = scheme.definition.cost_model == Cost::Power;
         match self.metric {
             Some(metric) if metric == scheme.metric => {}
             Some(FeatureCost::Power(p)) if power_scheme && p % 2 == 0 && p > 0 => {}
             Some(FeatureCost::Power(p)) if power_scheme => {
-                return refuse("--p", format!("{p} is not a positive even power"));
+                return refuse("p", format!("{p} is not a positive even number"));
             }
-            Some(_) if scheme.described.cost_model != Cost::Table => {
-                return refuse("--metric", format!("{} has a cost of its own", scheme.name));
+            Some(_) if scheme.definition.cost_model != Cost::Table => {
+                return refuse("metric", format!("the cost of scheme {} is fixed", scheme.name));
             }
             _ => {}
         }
@@ -231,13 +237,14 @@ impl LeakageModel {
             FeatureCost::Changes => 1.0,
         };
         if (weight * largest).powi(2) >= 2f64.powi(62) {
-            return refuse("--r", "the largest distance does not fit: lower --r, --p, --d or the weights".into());
+            return refuse("r", "the largest distance is 2^31 or more; reduce r, p, d or the weights".into());
         }
         Ok(())
     }
 
-    /// The rules by which rows fall into classes, one for each set of constrained features that
-    /// matters: with equal weights all sets of one size look the same on the grid.
+    /// The rules that map rows to classes, one for each set of constrained features. If all
+    /// features are alike, as on the grid with equal weights, all sets of one size give the same
+    /// result, and there is one rule.
     pub(crate) fn rules(&self, features_alike: bool) -> Result<Vec<Rule>, LabError> {
         let (d, size) = (self.d as usize, self.immutable as usize);
         let equal = self.weights.windows(2).all(|pair| pair[0] == pair[1]);
@@ -253,7 +260,7 @@ impl LeakageModel {
             .collect())
     }
 
-    /// The cost that is measured.
+    /// The cost of a feature.
     pub fn metric(&self) -> FeatureCost {
         self.metric.unwrap_or(self.scheme.metric)
     }
@@ -263,13 +270,13 @@ impl LeakageModel {
     }
 }
 
-/// All subsets of `0..d` with this many members.
+/// All subsets of `0..d` with `size` members.
 fn subsets(d: usize, size: usize) -> Result<Vec<Vec<usize>>, LabError> {
     const LIMIT: f64 = 1e4;
     let count: f64 = (0..size).map(|j| (d - j) as f64 / (j + 1) as f64).product();
     if count > LIMIT {
         return Err(LabError::TooLarge {
-            what: "averaging over the sets of constrained features",
+            what: "the mean over the sets of constrained features",
             steps: count,
             limit: LIMIT,
         });
@@ -292,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_subsets_as_the_binomial_says() {
+    fn the_number_of_subsets_is_the_binomial_coefficient() {
         for (d, size, count) in [(5, 0, 1), (5, 2, 10), (5, 5, 1), (7, 3, 35)] {
             let mut sets = subsets(d, size).unwrap();
             assert!(sets.iter().all(|set| set.len() == size));
@@ -303,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct_and_found() {
+    fn scheme_names_are_distinct_and_known() {
         let mut names: Vec<&str> = LeakageScheme::all().map(|scheme| scheme.name).collect();
         assert!(names.iter().all(|name| LeakageScheme::named(name).is_ok()));
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), LeakageScheme::all().count());
-        assert!(LeakageScheme::named("none").unwrap_err().to_string().contains("--scheme"));
+        assert!(LeakageScheme::named("none").unwrap_err().to_string().contains("unknown scheme"));
     }
 
     #[test]
-    fn the_papers_schemes_are_found_by_what_they_do() {
+    fn schemes_of_the_paper_are_found_by_their_properties() {
         for (cost, decoded, name) in [
             (Cost::Squared, Decoded::Values, "baseline"),
             (Cost::Squared, Decoded::Masked, "mask"),
@@ -326,13 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheme_cannot_do_is_refused_by_flag() {
+    fn an_unsupported_parameter_is_refused_by_name() {
         let baseline = LeakageModel::new(LeakageScheme::named("baseline").unwrap(), 3, 3, 3);
-        let complaint = |setting: LeakageModel| setting.check(63.0).unwrap_err().to_string();
-        assert!(complaint(LeakageModel { d_min: 2, ..baseline.clone() }).starts_with("--dmin"));
-        assert!(complaint(LeakageModel { immutable: 1, ..baseline.clone() }).starts_with("--immutable"));
-        assert!(complaint(LeakageModel { m: 64, ..baseline.clone() }).starts_with("--m"));
-        assert!(complaint(LeakageModel { weights: vec![1; 3], ..baseline.clone() }).starts_with("--weights"));
+        let refusal = |model: LeakageModel| model.check(63.0).unwrap_err().to_string();
+        assert!(refusal(LeakageModel { d_min: 2, ..baseline.clone() }).starts_with("d_min:"));
+        assert!(refusal(LeakageModel { immutable: 1, ..baseline.clone() }).starts_with("immutable:"));
+        assert!(refusal(LeakageModel { m: 64, ..baseline.clone() }).starts_with("m:"));
+        assert!(refusal(LeakageModel { weights: vec![1; 3], ..baseline.clone() }).starts_with("weights:"));
         assert!(baseline.check(63.0).is_ok());
     }
 }

@@ -1,18 +1,20 @@
 //! Leakage by sampling, where enumeration takes too long.
 //!
-//! For a sampled database the probability of what the user decodes is computed exactly, so `−log P`
-//! is an unbiased estimate of the entropy: nothing is binned and there is no ceiling at the
-//! logarithm of the number of samples. The control variate is Baseline: for the same sample `−log
-//! P(costs)` has the exactly known mean of [`super::closed`], and what the two have in common
-//! cancels,
+//! For a sampled database the probability P of the decoded values is computed exactly. So `−log P`
+//! is an unbiased estimate of the entropy. There is no histogram, and the logarithm of the number
+//! of samples is not an upper bound.
 //!
-//! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of
-//! the samples.
+//! The control variate is Baseline: for the same sample, the mean of `−log P(costs)` is known
+//! exactly from [`super::closed`]. The common part of the two cancels:
 //!
-//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only
-//! queries are sampled. If the queries are themselves sampled, the standard error is taken between
-//! them, and Baseline helps a second time: a sampled query counts with its distance from its own
-//! Baseline, to which the exact Baseline over all queries is added (where that is within reach).
+//! `estimate = mean(leak − β·(baseline − E baseline))`
+//!
+//! β is fitted on a first, separate part of the samples.
+//!
+//! Each query is a stratum. If the leakage of a query has a closed form, only queries are sampled.
+//! If the queries are sampled, the standard error is that between queries. Baseline then helps a
+//! second time: the estimate is the mean difference from the Baseline of each query, plus the exact
+//! Baseline over all queries, if that can be computed.
 
 use rayon::prelude::*;
 
@@ -25,51 +27,55 @@ use crate::leakage::model::{Decoded, LeakageModel, RowOrder, SamplingRule};
 use crate::progress::ProgressSink;
 use crate::random::Stream;
 
-/// How much to sample.
+/// The number of samples.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
-    /// Databases in total, shared out evenly among the queries.
+    /// The total number of databases, divided evenly among the queries.
     pub samples: u64,
-    /// At most this many queries; if there are more, they are sampled.
+    /// The largest number of queries. If there are more, the queries are sampled.
     pub queries: u64,
-    /// The same seed gives the same estimate on any machine.
+    /// The seed. The same seed gives the same estimate on every machine.
     pub seed: u64,
 }
 
-/// An estimate.
+/// An estimated leakage.
 #[derive(Debug, Clone, Copy)]
 pub struct Estimate {
     /// The leakage in bits.
     pub bits: f64,
-    /// Its standard error in bits.
+    /// The standard error in bits.
     pub standard_error: f64,
-    /// The exact leakage of Baseline in bits, over all queries where that is within reach, else
-    /// over those used.
+    /// The exact leakage of Baseline in bits, over all queries if that can be computed, otherwise
+    /// over the queries used.
     pub baseline: f64,
     /// The factor β of the control variate.
     pub beta: f64,
-    /// Databases sampled, the first part included.
+    /// The number of sampled databases, including the first part.
     pub samples: u64,
-    /// Queries used.
+    /// The number of queries used.
     pub queries: u64,
 }
 
 /// Estimates the leakage.
 pub fn estimate(
-    setting: &LeakageModel,
+    model: &LeakageModel,
     population: Population,
     sampling: Sampling,
     progress: &dyn ProgressSink,
 ) -> Result<Estimate, LabError> {
-    check(setting, population)?;
-    let rules = setting.rules(matches!(population, Population::Grid))?;
-    let (queries, sampled) = queries(setting, population, &rules, sampling);
+    check(model, population)?;
+    let rules = model.rules(matches!(population, Population::Grid))?;
+    let (queries, sampled) = queries(model, population, &rules, sampling);
     let each = sampling.samples / queries.len() as u64;
-    // Half of a tenth still has to fit a slope.
+    // A tenth of the samples of each query is used to fit β.
     if each < 40 {
-        let reason =
-            format!("{} leaves {each} for each of {} queries; at least 40 are needed", sampling.samples, queries.len());
-        return Err(LabError::flag("--samples", reason));
+        let reason = format!(
+            "{} is too small for {} queries; use at least {}",
+            sampling.samples,
+            queries.len(),
+            40 * queries.len()
+        );
+        return Err(LabError::parameter("samples", reason));
     }
     progress.start("sampling databases", queries.len() as u64);
     let strata: Vec<Result<Stratum, LabError>> = queries
@@ -77,38 +83,38 @@ pub fn estimate(
         .enumerate()
         .map(|(number, (rule, x))| {
             let classes = match population {
-                Population::Grid => grid::classes_of(&rules[*rule], setting.r, x),
+                Population::Grid => grid::classes_of(&rules[*rule], model.r, x),
                 Population::Rows { rows, .. } => classes_of_rows(&rules[*rule], x, rows),
             };
-            let stratum = sample_query(setting, &classes, each, Stream::new(sampling.seed, number as u64 + 1));
+            let stratum = sample_query(model, &classes, each, Stream::new(sampling.seed, number as u64 + 1));
             progress.advance(1);
             stratum
         })
         .collect();
     progress.finish();
     let strata: Vec<Stratum> = strata.into_iter().collect::<Result<_, _>>()?;
-    let over_all = if sampled { baseline_over_all(setting, population) } else { None };
+    let over_all = if sampled { baseline_over_all(model, population) } else { None };
     Ok(combine(&strata, sampled, over_all, each))
 }
 
-/// The exact Baseline over all queries, if they can all be visited.
-fn baseline_over_all(setting: &LeakageModel, population: Population) -> Option<f64> {
-    let cases = super::cases(setting, population).ok()?;
-    let entropy = |(share, classes): &(f64, _)| share * tuple_entropy(classes, setting.m, setting.drawing);
+/// The exact leakage of Baseline over all queries, if it can be computed.
+fn baseline_over_all(model: &LeakageModel, population: Population) -> Option<f64> {
+    let cases = super::cases(model, population).ok()?;
+    let entropy = |(share, classes): &(f64, _)| share * tuple_entropy(classes, model.m, model.drawing);
     Some(cases.par_iter().map(entropy).collect::<Vec<f64>>().iter().sum())
 }
 
-/// The queries to use, each with the number of its rule, and whether they are a sample.
+/// The queries to use, each with the index of its rule, and whether they are a sample.
 fn queries(
-    setting: &LeakageModel,
+    model: &LeakageModel,
     population: Population,
     rules: &[Rule],
     sampling: Sampling,
 ) -> (Vec<(usize, Vec<u32>)>, bool) {
     let mut stream = Stream::new(sampling.seed, 0);
-    let wanted = sampling.queries.max(2);
+    let limit = sampling.queries.max(2);
     match population {
-        Population::Rows { queries, .. } if (queries.len() * rules.len()) as u64 <= wanted => {
+        Population::Rows { queries, .. } if (queries.len() * rules.len()) as u64 <= limit => {
             let all = (0..rules.len()).flat_map(|rule| queries.iter().map(move |x| (rule, x.clone())));
             (all.collect(), false)
         }
@@ -117,44 +123,49 @@ fn queries(
                 let rule = stream.below(rules.len() as u64) as usize;
                 (rule, queries[stream.below(queries.len() as u64) as usize].clone())
             };
-            ((0..wanted).map(|_| pick()).collect(), true)
+            ((0..limit).map(|_| pick()).collect(), true)
         }
         Population::Grid => {
             let mut pick = || {
                 let rule = stream.below(rules.len() as u64) as usize;
-                (rule, (0..setting.d).map(|_| stream.below(u64::from(setting.r) + 1) as u32).collect())
+                (rule, (0..model.d).map(|_| stream.below(u64::from(model.r) + 1) as u32).collect())
             };
-            ((0..wanted).map(|_| pick()).collect(), true)
+            ((0..limit).map(|_| pick()).collect(), true)
         }
     }
 }
 
-/// One query's samples: what they leak, and how far their Baseline leak is from its mean.
+/// The samples of one query: pairs of the leakage and the deviation of the Baseline leakage from
+/// its mean.
 struct Stratum {
+    /// The part to which β is fitted.
     first: Vec<(f64, f64)>,
     rest: Vec<(f64, f64)>,
     baseline: f64,
 }
 
 fn sample_query(
-    setting: &LeakageModel,
+    model: &LeakageModel,
     classes: &Classes,
     samples: u64,
     mut stream: Stream,
 ) -> Result<Stratum, LabError> {
-    let baseline = tuple_entropy(classes, setting.m, setting.drawing);
-    if super::has_closed_form(setting) {
-        return Ok(Stratum { first: Vec::new(), rest: vec![(super::exact_for(setting, classes), 0.0)], baseline });
+    let baseline = tuple_entropy(classes, model.m, model.drawing);
+    if super::has_closed_form(model) {
+        return Ok(Stratum { first: Vec::new(), rest: vec![(super::exact_for(model, classes), 0.0)], baseline });
     }
     let sampler = Sampler::new(classes);
     let mut draw = || {
-        let counts = sampler.draw(setting, &mut stream);
-        let costs = -log2_tuple(classes, &counts, setting);
-        let leak = leak(setting, classes, &counts, costs, &mut stream);
+        let counts = sampler.draw(model, &mut stream);
+        let costs = -log2_tuple(classes, &counts, model);
+        let leak = leak(model, classes, &counts, costs, &mut stream);
         if leak.is_finite() {
             Ok((leak, costs - baseline))
         } else {
-            Err(LabError::flag("--dmin", "the masks overlap too many rows for this number of rows; use --replace"))
+            Err(LabError::parameter(
+                "d_min",
+                "too many rows have overlapping masks; reduce d_min or m, or draw with replacement",
+            ))
         }
     };
     let first = (0..samples / 10).map(|_| draw()).collect::<Result<_, _>>()?;
@@ -162,26 +173,26 @@ fn sample_query(
     Ok(Stratum { first, rest, baseline })
 }
 
-/// What one database leaks, in expectation over nothing but the masks drawn here.
-fn leak(setting: &LeakageModel, classes: &Classes, counts: &Counts, costs: f64, stream: &mut Stream) -> f64 {
-    let (m, drawing) = (setting.m, setting.drawing);
-    let tuple = match setting.scheme.decoded {
-        Decoded::Masked if setting.d_min > 1 => {
-            let z = masked(counts, setting.d_min, stream);
-            let given_rows = match setting.order {
-                RowOrder::Fixed => -f64::from(m) * f64::from(setting.d_min).log2(),
+/// The leakage of one sampled database, with masks drawn from the stream.
+fn leak(model: &LeakageModel, classes: &Classes, counts: &Counts, costs: f64, stream: &mut Stream) -> f64 {
+    let (m, drawing) = (model.m, model.drawing);
+    let tuple = match model.scheme.decoded {
+        Decoded::Masked if model.d_min > 1 => {
+            let z = masked(counts, model.d_min, stream);
+            let given_rows = match model.order {
+                RowOrder::Fixed => -f64::from(m) * f64::from(model.d_min).log2(),
                 RowOrder::Shuffled => {
                     let rows = masks::population(counts);
-                    masks::log2_probability(&rows, &z, setting.d_min, SamplingRule::WithoutReplacement)
+                    masks::log2_probability(&rows, &z, model.d_min, SamplingRule::WithoutReplacement)
                 }
             };
-            return given_rows - masks::log2_probability(classes, &z, setting.d_min, drawing);
+            return given_rows - masks::log2_probability(classes, &z, model.d_min, drawing);
         }
         Decoded::Differences => -differences::log2_probability(classes, counts, m, drawing),
         _ => costs,
     };
     let repeats: f64 = counts.iter().map(|&(_, k)| closed::log2_factorial(k)).sum();
-    match setting.order {
+    match model.order {
         RowOrder::Fixed => tuple,
         RowOrder::Shuffled => tuple - (closed::log2_factorial(m) - repeats),
     }
@@ -200,12 +211,12 @@ fn count(mut values: Vec<i64>) -> Counts {
     values.chunk_by(|a, b| a == b).map(|group| (group[0], group.len() as u32)).collect()
 }
 
-/// `log₂` of the probability of one tuple with these counts of classes.
-fn log2_tuple(classes: &Classes, counts: &Counts, setting: &LeakageModel) -> f64 {
-    match setting.drawing {
+/// `log₂` of the probability of each tuple with these counts of classes.
+fn log2_tuple(classes: &Classes, counts: &Counts, model: &LeakageModel) -> f64 {
+    match model.drawing {
         SamplingRule::WithoutReplacement => {
             counts.iter().map(|&(class, k)| log2_falling(classes.size(class), k)).sum::<f64>()
-                - log2_falling(classes.total, setting.m)
+                - log2_falling(classes.total, model.m)
         }
         SamplingRule::WithReplacement => {
             counts.iter().map(|&(class, k)| f64::from(k) * (classes.size(class) / classes.total).log2()).sum()
@@ -213,10 +224,10 @@ fn log2_tuple(classes: &Classes, counts: &Counts, setting: &LeakageModel) -> f64
     }
 }
 
-/// Draws rows as classes.
+/// Draws the classes of random rows.
 struct Sampler<'a> {
     classes: &'a Classes,
-    /// The number of members up to and including each class.
+    /// The number of members of each class and all classes before it.
     cumulative: Vec<f64>,
 }
 
@@ -234,22 +245,22 @@ impl<'a> Sampler<'a> {
         Sampler { classes, cumulative }
     }
 
-    fn draw(&self, setting: &LeakageModel, stream: &mut Stream) -> Counts {
+    fn draw(&self, model: &LeakageModel, stream: &mut Stream) -> Counts {
         let mut counts = Counts::new();
-        let mut left = setting.m;
+        let mut left = model.m;
         while left > 0 {
             let point = stream.unit() * self.classes.total;
             let i = self.cumulative.partition_point(|&sum| sum <= point).min(self.cumulative.len() - 1);
             let (class, size) = self.classes.sizes[i];
             let position = counts.binary_search_by_key(&class, |&(c, _)| c);
-            let taken = position.map_or(0, |at| counts[at].1);
-            // A member that is taken already is drawn again.
-            if setting.drawing == SamplingRule::WithoutReplacement && stream.unit() * size < f64::from(taken) {
+            let taken = position.map_or(0, |index| counts[index].1);
+            // The drawn member is already in the database: draw again.
+            if model.drawing == SamplingRule::WithoutReplacement && stream.unit() * size < f64::from(taken) {
                 continue;
             }
             match position {
-                Ok(at) => counts[at].1 += 1,
-                Err(at) => counts.insert(at, (class, 1)),
+                Ok(index) => counts[index].1 += 1,
+                Err(index) => counts.insert(index, (class, 1)),
             }
             left -= 1;
         }
@@ -283,7 +294,8 @@ fn combine(strata: &[Stratum], sampled: bool, over_all: Option<f64>, each: u64) 
     }
 }
 
-/// The least-squares slope of leak on control in the first part of the samples, within queries.
+/// β: the least-squares slope of the leakage on the control variate within queries, in the first
+/// part of the samples.
 fn slope(strata: &[Stratum]) -> f64 {
     let (mut covariance, mut variance) = (0.0, 0.0);
     for stratum in strata {

@@ -1,15 +1,16 @@
-//! Visiting how many rows fall into each class, instead of which row does.
+//! Enumeration of multisets of classes: how many rows are in each class.
 //!
-//! All orders of one multiset of classes are equally likely, so a multiset with counts `k_c` stands
-//! for `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
+//! All orders of a multiset are equally likely. A multiset with counts `k_c` represents `M!/Π k_c!`
+//! tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
 
 use super::classes::Classes;
 use crate::LabError;
 use crate::leakage::model::SamplingRule;
 
+/// The largest number of multisets.
 const LIMIT: f64 = 5e7;
 
-/// (class, number of rows in it), ascending, no zeros.
+/// (class, number of rows in the class), in ascending order, without zeros.
 pub(crate) type Counts = Vec<(i64, u32)>;
 
 /// Calls `visit` with every multiset of M classes and its probability.
@@ -53,12 +54,12 @@ fn descend(
     }
 }
 
-/// Refuses to visit more multisets than is reasonable.
+/// Checks that `times` enumerations of all multisets of M out of `kinds` classes are feasible.
 pub(crate) fn check_count(kinds: f64, m: u32, times: f64) -> Result<(), LabError> {
     let count: f64 = (0..m).map(|j| (kinds + f64::from(j)) / f64::from(j + 1)).product();
     if count * times > LIMIT {
         return Err(LabError::TooLarge {
-            what: "visiting every multiset of classes",
+            what: "the enumeration of all multisets of classes",
             steps: count * times,
             limit: LIMIT,
         });

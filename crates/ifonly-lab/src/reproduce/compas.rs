@@ -1,8 +1,9 @@
 //! The table "Leakage results for PCR schemes – COMPAS dataset".
 //!
-//! The paper samples 100,000 databases per query and takes the entropy of the histogram of what
-//! they decode to. Nearly all samples differ, so the histogram is flat and the estimate is
-//! `log(100,000)` whatever the scheme: a ceiling, not a leakage.
+//! The paper samples 100,000 databases per query and takes the entropy of the histogram of the
+//! decoded values. Nearly all samples differ, so the histogram is flat, and the estimate is about
+//! `log(100,000)` for every scheme. That is the upper bound of the estimator, not the leakage.
+//! This module repeats that estimator and computes the true leakage.
 
 use ifonly_core::scheme::CostModel as Cost;
 use rayon::prelude::*;
@@ -18,9 +19,9 @@ use crate::report::{ReportItem, cells};
 
 const M: usize = 5;
 const BASE: f64 = 2003.0;
-/// Bits that hold any distance (at most 20·10²), its difference plus an offset, or its masked
-/// value.
-const FIELD: u32 = 12;
+/// Bits of one packed value: a distance (at most 20·10²), a difference plus [`OFFSET`], or a masked
+/// distance.
+const PACKED_BITS: u32 = 12;
 const OFFSET: u64 = 2048;
 
 pub(super) fn run(
@@ -30,36 +31,36 @@ pub(super) fn run(
     progress: &dyn ProgressSink,
 ) -> Result<ReportItem, LabError> {
     let samples = effort.compas_samples;
-    let paper = papers_estimator(split, samples, effort.seed, progress);
+    let paper_estimates = paper_estimator(split, samples, effort.seed, progress);
     let population = Population::Rows { rows: &split.accepted, queries: &split.rejected };
     let d = split.accepted.first().map_or(0, Vec::len) as u32;
     let sampling = Sampling { samples: 120 * split.rejected.len() as u64, queries: u64::MAX, seed: effort.seed };
-    let ceiling = (samples as f64).log2();
+    let bound = (samples as f64).log2();
     let base = BASE.log2();
     let mut rows = Vec::new();
     let mut baseline = 0.0;
     let printed = [(Decoded::Values, 1, 1.51437), (Decoded::Differences, 1, 1.51436), (Decoded::Masked, 2, 1.51427)];
-    for (at, (decoded, d_min, printed)) in printed.into_iter().enumerate() {
+    for (index, (decoded, d_min, printed)) in printed.into_iter().enumerate() {
         let scheme = LeakageScheme::published(Cost::Squared, decoded)?;
-        let setting = LeakageModel { d_min, ..LeakageModel::new(scheme, split.r, d, M as u32) };
+        let model = LeakageModel { d_min, ..LeakageModel::new(scheme, split.r, d, M as u32) };
         let truth = |order| -> Result<(f64, String), LabError> {
-            let setting = LeakageModel { order, ..setting.clone() };
+            let model = LeakageModel { order, ..model.clone() };
             if decoded == Decoded::Values {
-                let bits = exact(&setting, population)?;
+                let bits = exact(&model, population)?;
                 return Ok((bits, format!("{bits:.6} (exact)")));
             }
-            let found = estimate(&setting, population, sampling, progress)?;
+            let found = estimate(&model, population, sampling, progress)?;
             Ok((found.bits, format!("{:.4} ± {:.4}", found.bits, found.standard_error)))
         };
         let (bits, text) = truth(RowOrder::Fixed)?;
-        if at == 0 {
+        if index == 0 {
             baseline = bits;
         }
         rows.push(vec![
             label(scheme, d_min),
             printed.to_string(),
-            format!("{:.6}", paper[at] / base),
-            format!("{:.6}", ceiling / base),
+            format!("{:.6}", paper_estimates[index] / base),
+            format!("{:.6}", bound / base),
             text,
             format!("{:.6}", bits / base),
             truth(RowOrder::Shuffled)?.1,
@@ -69,11 +70,11 @@ pub(super) fn run(
         name: "compas",
         title: "Leakage on COMPAS, R=10, M=5".into(),
         text: format!(
-            "{} rejected rows as queries, {} accepted rows as candidates. The paper's estimator (base {BASE}) samples \
-             {samples} databases per query and can never exceed log({samples}): its three values differ in the fifth \
-             decimal because they are the ceiling, not the leakage. The true values come from exact class sizes \
-             (Baseline) and from unbiased sampling with Baseline as control variate (one standard error is given). \
-             Diff and Mask reduce the leakage, but by a few per cent only.{}",
+            "The queries are {} rejected rows; the databases are drawn from {} accepted rows. The estimator of the \
+             paper (base {BASE}) samples {samples} databases per query and cannot exceed log({samples}). Its three \
+             values differ only in the fifth decimal, because they are this bound, not the leakage. The true value of \
+             Baseline is exact; those of Diff and Mask are unbiased estimates with Baseline as control variate (± one \
+             standard error). Diff and Mask reduce the leakage by a few per cent only.{}",
             split.rejected.len(),
             split.accepted.len(),
             remark_on_origin(genuine, COMPAS),
@@ -81,8 +82,8 @@ pub(super) fn run(
         columns: cells([
             "scheme",
             "paper",
-            "paper's estimator, ours",
-            "its ceiling",
+            "estimator of the paper, recomputed",
+            "bound of the estimator",
             "true value (bits)",
             "true value (base 2003)",
             "true value, shuffled (bits)",
@@ -92,9 +93,10 @@ pub(super) fn run(
     })
 }
 
-/// The estimator's mean over the queries, in bits, for Baseline, Diff and Mask with d_min = 2.
-fn papers_estimator(split: &CompasSplit, samples: usize, seed: u64, progress: &dyn ProgressSink) -> [f64; 3] {
-    progress.start("the paper's estimator on COMPAS", split.rejected.len() as u64);
+/// The mean of the estimator of the paper over the queries, in bits, for Baseline, Diff and Mask
+/// with d_min = 2.
+fn paper_estimator(split: &CompasSplit, samples: usize, seed: u64, progress: &dyn ProgressSink) -> [f64; 3] {
+    progress.start("estimator of the paper on COMPAS", split.rejected.len() as u64);
     let queries: Vec<[f64; 3]> = split
         .rejected
         .par_iter()
@@ -135,7 +137,7 @@ fn sampled_costs(split: &CompasSplit, x: &[u32], samples: usize, seed: u64, numb
 }
 
 fn pack(values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(0, |packed, value| packed << FIELD | value)
+    values.fold(0, |packed, value| packed << PACKED_BITS | value)
 }
 
 fn histogram_entropy(mut keys: Vec<u64>) -> f64 {
@@ -145,14 +147,14 @@ fn histogram_entropy(mut keys: Vec<u64>) -> f64 {
     keys.chunk_by(|a, b| a == b).map(bits).sum()
 }
 
-/// The entropy of the histogram over every mask of every sample, less the M bits that the masks
-/// carry themselves.
+/// The entropy of the histogram over all masks of all samples, minus the M bits of the masks
+/// themselves.
 ///
-/// A sample shares a masked tuple with another only if no distance differs by more than 1. Few do,
-/// so only those are expanded; for the others each of the 2^M masked tuples counts as often as the
-/// sample itself.
+/// Two samples can have a masked tuple in common only if no distance differs by more than 1. Few
+/// samples have such a neighbour, and only these are expanded. For every other sample, each of the
+/// 2^M masked tuples is as frequent as the sample itself.
 fn masked_entropy(costs: &[[u64; M]]) -> f64 {
-    let sorted = Sorted::new(costs.to_vec());
+    let sorted = SortedSamples::new(costs.to_vec());
     let total = costs.len() as f64;
     let (mut repeats, mut close) = (0.0, Vec::new());
     for group in sorted.samples.chunk_by(|a, b| a == b) {
@@ -171,45 +173,44 @@ fn masked_entropy(costs: &[[u64; M]]) -> f64 {
     total.log2() - repeats / (total * f64::from(1 << M))
 }
 
-/// Sorted samples, with the place where each first distance begins.
-struct Sorted {
+/// Sorted samples. `starts[v]` is the index of the first sample whose first distance is at least v.
+struct SortedSamples {
     samples: Vec<[u64; M]>,
     starts: Vec<usize>,
 }
 
-impl Sorted {
-    fn new(mut samples: Vec<[u64; M]>) -> Sorted {
+impl SortedSamples {
+    fn new(mut samples: Vec<[u64; M]>) -> SortedSamples {
         samples.sort_unstable();
-        let most = samples.last().map_or(0, |sample| sample[0]);
-        let starts = (0..=most + 2).map(|first| samples.partition_point(|sample| sample[0] < first)).collect();
-        Sorted { samples, starts }
+        let largest = samples.last().map_or(0, |sample| sample[0]);
+        let starts = (0..=largest + 2).map(|first| samples.partition_point(|sample| sample[0] < first)).collect();
+        SortedSamples { samples, starts }
     }
 
     /// Whether another sample differs by at most 1 in every distance.
     fn has_neighbour(&self, sample: &[u64; M]) -> bool {
-        // Backwards, because the first two distances are near already; the sample itself comes
-        // last.
+        // The comparison goes backwards, because the first two distances are already close.
         let close = |other: &[u64; M]| other.iter().zip(sample).rev().all(|(a, b)| a.abs_diff(*b) <= 1);
         let near = |other: &[u64; M]| close(other) && other != sample;
         (sample[0].saturating_sub(1)..=sample[0] + 1).any(|first| {
-            let alike = &self.samples[self.starts[first as usize]..self.starts[first as usize + 1]];
-            let from = alike.partition_point(|other| other[1] + 1 < sample[1]);
-            alike[from..].iter().take_while(|other| other[1] <= sample[1] + 1).any(near)
+            let same_first = &self.samples[self.starts[first as usize]..self.starts[first as usize + 1]];
+            let from = same_first.partition_point(|other| other[1] + 1 < sample[1]);
+            same_first[from..].iter().take_while(|other| other[1] <= sample[1] + 1).any(near)
         })
     }
 }
 
-/// The estimator over the number of samples, beside its ceiling and the truth.
-fn plot(split: &CompasSplit, most: usize, seed: u64, truth: f64) -> Plot {
+/// The estimate by the number of samples, with its bound and the true value.
+fn plot(split: &CompasSplit, max_samples: usize, seed: u64, truth: f64) -> Plot {
     let counts: Vec<usize> =
-        [30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000].into_iter().filter(|&n| n <= most).collect();
-    let some: Vec<&Vec<u32>> = split.rejected.iter().step_by(10).collect();
+        [30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000].into_iter().filter(|&n| n <= max_samples).collect();
+    let queries: Vec<&Vec<u32>> = split.rejected.iter().step_by(10).collect();
     let estimated = |samples: usize| {
         let of = |(number, x): (usize, &&Vec<u32>)| {
             let costs = sampled_costs(split, x, samples, seed, number as u64);
             histogram_entropy(costs.iter().map(|costs| pack(costs.iter().copied())).collect())
         };
-        some.par_iter().enumerate().map(of).sum::<f64>() / some.len().max(1) as f64
+        queries.par_iter().enumerate().map(of).sum::<f64>() / queries.len().max(1) as f64
     };
     let curve = |name: &str, value: &dyn Fn(usize) -> f64| Curve {
         name: name.into(),
@@ -217,15 +218,15 @@ fn plot(split: &CompasSplit, most: usize, seed: u64, truth: f64) -> Plot {
         errors: Vec::new(),
     };
     Plot {
-        title: "COMPAS: the paper's estimator follows its ceiling".into(),
+        title: "COMPAS: the estimator of the paper follows its bound".into(),
         x: "sampled databases per query".into(),
         y: "bits per search".into(),
         x_scale: AxisScale::Logarithmic,
         y_range: Some((0.0, 36.0)),
         curves: vec![
             curve("Baseline, true value", &|_| truth),
-            curve("Baseline, paper's estimator", &estimated),
-            curve("its ceiling", &|n| (n as f64).log2()),
+            curve("Baseline, estimator of the paper", &estimated),
+            curve("bound of the estimator", &|n| (n as f64).log2()),
         ],
     }
 }

@@ -1,8 +1,8 @@
-//! The table "Summary of the performances of the proposed scheme": symbols, fields and servers, and
-//! bytes as they cross the wire.
+//! The table "Summary of the performances of the proposed scheme": field elements, fields, servers
+//! and bytes.
 //!
-//! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted
-//! while a real query runs.
+//! Field elements, fields and servers come from the scheme definitions of `ifonly-core`. Bytes are
+//! counted while a search runs through the real protocol.
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
@@ -11,7 +11,7 @@ use ifonly_core::secret_query::SecretQuery;
 
 use crate::LabError;
 use crate::attack::UniformDatabase;
-use crate::engine::{Engine, record_of};
+use crate::engine::Engine;
 use crate::leakage::{self, Decoded};
 use crate::plot::{AxisScale, Curve, Plot};
 use crate::report::{ReportItem, cells};
@@ -22,12 +22,12 @@ const M: usize = 500;
 const WEIGHT_LIMIT: u64 = 10;
 const MASK: u64 = 10;
 const EXPONENT: u32 = 4;
-/// As in docs/schemes.md: tables hold every weighted square.
+/// As in docs/schemes.md: a cost table can contain every weighted square.
 const COST_LIMIT: u64 = WEIGHT_LIMIT * (R as u64).pow(2);
 
-/// What the paper prints of a scheme: servers, a·d + b·M + c symbols, and what q must exceed. The
-/// symbols of ℓ_p and of the dot product it does not print; they follow from its servers and
-/// queries.
+/// What the paper prints about a scheme: servers, a·d + b·M + c field elements, and the lower bound
+/// of q. For ℓ_p and the dot product the paper prints no field elements; they follow from its
+/// servers and queries.
 struct Printed {
     servers: usize,
     cost: (i128, i128, i128),
@@ -45,7 +45,7 @@ const fn printed(servers: usize, cost: (i128, i128, i128), field: &'static str, 
     Printed { servers, cost, field, bound }
 }
 
-/// In the order of the paper's schemes in [`scheme::ALL`].
+/// One entry per scheme of the paper, in the order of [`scheme::ALL`].
 const PRINTED: &[Printed] = &[
     printed(2, (2, 2, 0), "R²d", DELTA),
     printed(2, (2, 2, -2), "2R²d", 2 * DELTA),
@@ -62,7 +62,7 @@ const PRINTED: &[Printed] = &[
     printed(2, (2, 2, 0), "R²d", DELTA),
 ];
 
-/// The paper's schemes, each with what is printed of it.
+/// The schemes of the paper with their printed values.
 fn published() -> impl Iterator<Item = (&'static Scheme, &'static Printed)> {
     let paper = scheme::ALL.iter().copied().filter(|scheme| scheme.origin == Origin::Paper);
     paper.zip(PRINTED)
@@ -88,21 +88,22 @@ pub(super) fn run(seed: u64) -> Result<ReportItem, LabError> {
         name: "costs",
         title: format!("Communication and fields, R={R}, d={D}, M={M}"),
         text: format!(
-            "Symbols of F_q over all servers and both directions, without the record, at T=1. Where the paper prints \
-             a formula, ours costs exactly that; two-phase-4 is its Remark, and for lp and dot its appendix has servers \
-             and field, from which the symbols follow. Its fields for the mask schemes are too small (q > R²d lets \
-             the masked distance wrap; it must exceed R²d + d_min − 1, with weights L1·R²d + d_min − 1). Bytes were \
-             counted while one query ran through the protocol, headers, commitments and key-check values included, \
-             with records of {} bytes, L1={WEIGHT_LIMIT}, F={D}, d_min={MASK}, p={EXPONENT}, table entries up to {COST_LIMIT}; q is the largest \
-             prime of the fewest bits that hold the bound.",
+            "Elements of F_q over all servers and both directions, without the record fetch, at T=1. Where the paper \
+             prints a formula, ifonly needs exactly that number. two-phase-4 is the Remark of the paper. For lp and dot \
+             the appendix gives servers and field, from which the field elements follow. The fields of the mask schemes \
+             are too small in the paper: with q > R²d a masked distance wraps around. q must exceed R²d + d_min − 1, or \
+             L1·R²d + d_min − 1 with weights. Bytes were counted while one search ran through the protocol, including \
+             headers, commitments and key-check values, with records of {} bytes, L1={WEIGHT_LIMIT}, F={D}, \
+             d_min={MASK}, p={EXPONENT} and table entries up to {COST_LIMIT}. q is the largest prime with the smallest \
+             sufficient number of bits.",
             2 * D
         ),
         columns: cells([
             "scheme",
             "paper: N",
             "ours: N",
-            "paper: symbols",
-            "ours: symbols",
+            "paper: elements",
+            "ours: elements",
             "paper: q >",
             "ours: q >",
             "bits of q",
@@ -127,21 +128,21 @@ fn params(rows: usize) -> Params {
 }
 
 fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
-    let world = UniformDatabase::uniform(R, D, M, seed);
-    let levels: Vec<Vec<u16>> = world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
-    let records: Vec<Vec<u8>> = levels.iter().map(|row| record_of(row)).collect();
-    let engine = Engine::new(scheme, params(M), &levels, &records, seed)?;
-    let (_, traffic) = engine.search(SecretQuery::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
+    let database = UniformDatabase::uniform(R, D, M, seed);
+    let levels: Vec<Vec<u16>> =
+        database.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
+    let engine = Engine::new(scheme, params(M), &levels, seed)?;
+    let (_, traffic) = engine.search(SecretQuery::new(database.rows[0].clone()), &mut SeededRandom::new(seed))?;
     let instance = engine.instance();
     let printed = published().find(|(paper, _)| paper.name == scheme.name).map(|(_, printed)| printed);
-    let none = || "—".to_string();
+    let unprinted = || "—".to_string();
     Ok(vec![
         scheme.name.into(),
-        printed.map_or_else(none, |printed| printed.servers.to_string()),
+        printed.map_or_else(unprinted, |printed| printed.servers.to_string()),
         instance.servers().to_string(),
-        printed.map_or_else(none, |printed| format!("{} = {}", printed.formula(), printed.elements(D, M))),
+        printed.map_or_else(unprinted, |printed| format!("{} = {}", printed.formula(), printed.elements(D, M))),
         instance.cost().total().to_string(),
-        printed.map_or_else(none, |printed| format!("{} = {}", printed.field, printed.bound)),
+        printed.map_or_else(unprinted, |printed| format!("{} = {}", printed.field, printed.bound)),
         (scheme.bound)(instance.params()).to_string(),
         instance.field().bits().to_string(),
         traffic.search_up.to_string(),
@@ -151,17 +152,17 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     ])
 }
 
-/// Symbols times bits, over the number of rows, for the schemes that hold features immutable, and
-/// for the simplest.
+/// Bytes per row by the number of rows, for Baseline and for the unweighted schemes with immutable
+/// features.
 fn plot() -> Result<Plot, LabError> {
-    let immutable = |scheme: &&Scheme| {
+    let has_immutable = |scheme: &&Scheme| {
         scheme.cost_model == Cost::Squared
             && matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled)
     };
-    let simplest = leakage::LeakageScheme::published(Cost::Squared, Decoded::Values)?.described;
+    let baseline = leakage::LeakageScheme::published(Cost::Squared, Decoded::Values)?.definition;
     let sizes = [100, 1_000, 10_000, 100_000, 1_000_000];
     let mut curves = Vec::new();
-    for scheme in scheme::ALL.iter().copied().filter(immutable).chain([simplest]) {
+    for scheme in scheme::ALL.iter().copied().filter(has_immutable).chain([baseline]) {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
@@ -177,7 +178,7 @@ fn plot() -> Result<Plot, LabError> {
         curves.push(Curve { name: scheme.name.into(), points, errors: Vec::new() });
     }
     Ok(Plot {
-        title: format!("Bytes per row of the database and query, all servers (R={R}, d={D})"),
+        title: format!("Bytes per search and row of the database, all servers (R={R}, d={D})"),
         x: "rows in the database".into(),
         y: "bytes per row".into(),
         x_scale: AxisScale::Logarithmic,
@@ -192,14 +193,14 @@ mod tests {
     use ifonly_core::scheme::DecodeRule;
 
     #[test]
-    fn every_scheme_of_the_paper_has_its_servers_its_symbols_and_its_field() {
+    fn servers_elements_and_field_of_every_scheme_are_those_of_the_paper() {
         let paper = scheme::ALL.iter().filter(|scheme| scheme.origin == Origin::Paper);
         assert_eq!(paper.count(), PRINTED.len());
         for (scheme, printed) in published() {
             let cells = row(scheme, 1).unwrap();
             assert_eq!(cells[2], printed.servers.to_string(), "{}", scheme.name);
             assert_eq!(cells[4], printed.elements(D, M).to_string(), "{}", scheme.name);
-            // Masked values would wrap in the paper's field.
+            // Masked values would wrap around in the field of the paper.
             let masks = scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked));
             let masked = if masks { u128::from(MASK) - 1 } else { 0 };
             assert_eq!(cells[6], (printed.bound + masked).to_string(), "{}", scheme.name);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_and_the_page_of_schemes_have_the_same_fields() {
+    fn the_report_and_docs_schemes_md_have_the_same_fields() {
         let page = include_str!("../../../../docs/schemes.md");
         let wine = page.split("## ").find(|part| part.starts_with("Wine")).unwrap();
         for scheme in scheme::ALL {

@@ -1,7 +1,7 @@
 //! The table "Leakage results for I-PCR schemes with varying |I|".
 //!
-//! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's
-//! order; that count is repeated here to show where its numbers come from.
+//! The paper computed its Two-Phase values over unordered combinations of rows, in the order of the
+//! grid. This module repeats that computation to explain the printed numbers.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
     let two_phase = LeakageScheme::published(Cost::Squared, Decoded::Gated)?;
     let gated = LeakageScheme::from(leanest(Cost::Squared, ConstraintKind::Zeros));
     let value = |scheme: LeakageScheme, immutable: u32, order| -> Result<f64, LabError> {
-        let setting = LeakageModel { immutable, order, ..LeakageModel::new(scheme, R, D, M) };
-        Ok(exact(&setting, Population::Grid)? / base)
+        let model = LeakageModel { immutable, order, ..LeakageModel::new(scheme, R, D, M) };
+        Ok(exact(&model, Population::Grid)? / base)
     };
     let mut rows = Vec::new();
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for immutable in 0..=D {
-        let at = immutable as usize;
+        let index = immutable as usize;
         let single = value(single_phase, immutable, RowOrder::Fixed)?;
         let in_order = value(gated, immutable, RowOrder::Fixed)?;
         let shuffled = value(gated, immutable, RowOrder::Shuffled)?;
@@ -40,9 +40,9 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
         }
         rows.push(vec![
             immutable.to_string(),
-            format!("{:.4}", SINGLE_PHASE[at]),
+            format!("{:.4}", SINGLE_PHASE[index]),
             format!("{single:.6}"),
-            format!("{:.4}", TWO_PHASE[at]),
+            format!("{:.4}", TWO_PHASE[index]),
             format!("{:.6}", value(two_phase, immutable, RowOrder::Fixed)?),
             format!("{in_order:.6}"),
             format!("{shuffled:.6}"),
@@ -53,12 +53,13 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
     Ok(ReportItem {
         name: "immutables",
         title: "Leakage of the I-PCR schemes, R=d=M=3".into(),
-        text: "Base 757, exact, averaged over x and over all sets I of one size. Single-Phase agrees with the paper \
-             in every digit it prints. The paper's Two-Phase values were counted over unordered combinations of rows \
-             instead of ordered databases (last column), which loses what the order tells; its first value also has a \
-             rounding fault. Gated leaks exactly what Two-Phase leaks, with one round and two servers. Regenerate one \
-             value with `ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757`."
-            .into(),
+        text:
+            "Exact values in base 757, averaged over x and over all sets I of one size. Single-Phase agrees with every \
+             printed digit. The paper computed its Two-Phase values over unordered combinations of rows instead of \
+             ordered databases (last column), which omits what the order reveals. Its first value also has a rounding \
+             error. Gated leaks exactly as much as Two-Phase, with one phase and two servers. To compute one value: \
+             `ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757`."
+                .into(),
         columns: cells([
             "|I|",
             "Single-Phase, paper",
@@ -85,7 +86,7 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
     })
 }
 
-/// Two-Phase's entropy over combinations of rows in the grid's order, in bits.
+/// The entropy of Two-Phase over combinations of rows in the order of the grid, in bits.
 fn by_combinations(immutable: u32) -> f64 {
     let points: Vec<Vec<u32>> =
         (0..(R + 1).pow(D)).map(|i| (0..D).map(|k| i / (R + 1).pow(k) % (R + 1)).collect()).collect();
@@ -95,8 +96,8 @@ fn by_combinations(immutable: u32) -> f64 {
         .par_iter()
         .map(|&(set, x)| {
             let class = |y: &Vec<u32>| {
-                let held = (0..D as usize).all(|k| set >> k & 1 == 0 || x[k] == y[k]);
-                held.then(|| x.iter().zip(y).map(|(a, b)| a.abs_diff(*b).pow(2)).sum::<u32>())
+                let matches = (0..D as usize).all(|k| set >> k & 1 == 0 || x[k] == y[k]);
+                matches.then(|| x.iter().zip(y).map(|(a, b)| a.abs_diff(*b).pow(2)).sum::<u32>())
             };
             let classes: Vec<Option<u32>> = points.iter().filter(|y| *y != x).map(class).collect();
             let mut counts: BTreeMap<[Option<u32>; 3], f64> = BTreeMap::new();

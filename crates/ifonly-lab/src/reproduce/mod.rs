@@ -1,5 +1,5 @@
-//! The paper's tables and figures, computed again, ours beside the printed value and the reason
-//! where they differ.
+//! The tables and figures of the paper, computed again. Each report item has our values beside the
+//! printed ones, and the reason where they differ.
 
 mod compas;
 mod costs;
@@ -15,14 +15,15 @@ use crate::leakage::{Decoded, LeakageScheme};
 use crate::progress::ProgressSink;
 use crate::report::{ReportItem, cells};
 
-/// How much work to put into the experiments.
+/// The number of repetitions of the experiments.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Databases per query that the paper's COMPAS estimator samples (100,000 in the paper).
+    /// Databases per query that the estimator of the paper samples on COMPAS (100,000 in the
+    /// paper).
     pub compas_samples: usize,
     /// Rounds of the wine experiment (100 in the paper).
     pub wine_rounds: usize,
-    /// The seed of everything.
+    /// The seed of all sampling.
     pub seed: u64,
 }
 
@@ -32,37 +33,38 @@ impl Default for Effort {
     }
 }
 
-/// All exhibits, in the paper's order; those whose data is missing say what to get and from where.
+/// All report items, in the order of the paper. An item whose data file is missing says where to
+/// get the file.
 pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn ProgressSink) -> Result<Vec<ReportItem>, LabError> {
-    let mut exhibits = vec![costs::run(effort.seed)?];
+    let mut items = vec![costs::run(effort.seed)?];
     match WINE.find(folder) {
         Some(path) => {
             let wine = data::wine(&path)?;
-            exhibits.extend(wine::run(&wine, WINE.is_genuine(&path)?, effort, progress)?);
+            items.extend(wine::run(&wine, WINE.is_genuine(&path)?, effort, progress)?);
         }
-        None => exhibits.push(missing("wine", "Accuracy and quantisation on white wine", WINE)),
+        None => items.push(missing("wine", "Accuracy and quantisation on white wine", WINE)),
     }
-    exhibits.push(synthetic::run()?);
+    items.push(synthetic::run()?);
     match COMPAS.find(folder) {
         Some(path) => {
             let split = data::compas(&path)?;
             let genuine = COMPAS.is_genuine(&path)?;
-            exhibits.push(compas::run(&split, genuine, effort, progress)?);
+            items.push(compas::run(&split, genuine, effort, progress)?);
         }
-        None => exhibits.push(missing("compas", "Leakage on COMPAS", COMPAS)),
+        None => items.push(missing("compas", "Leakage on COMPAS", COMPAS)),
     }
-    exhibits.push(immutables::run()?);
-    Ok(exhibits)
+    items.push(immutables::run()?);
+    Ok(items)
 }
 
-/// What to do about a missing file.
+/// The item that replaces an experiment whose data file is missing.
 fn missing(name: &'static str, title: &str, file: DataFile) -> ReportItem {
     ReportItem {
         name,
-        title: format!("{title}: not computed, the data is missing"),
+        title: format!("{title}: not computed, because the data file is missing"),
         text: format!(
-            "Put `{}` into a folder and name that folder with `--data DIR` or in `IFONLY_DATA`. \
-             The file is not part of this project; its origin is: {}.",
+            "Put `{}` into a folder and pass that folder as the data folder (`ifonly reproduce --data DIR`, or the \
+             environment variable `IFONLY_DATA`). The file is not part of this project. Source: {}.",
             file.name, file.origin
         ),
         columns: cells(["file", "SHA-256"]),
@@ -71,7 +73,7 @@ fn missing(name: &'static str, title: &str, file: DataFile) -> ReportItem {
     }
 }
 
-/// What a table calls a scheme.
+/// The name of a scheme in a table.
 fn label(scheme: LeakageScheme, d_min: u32) -> String {
     match scheme.decoded {
         Decoded::Masked => format!("{}, d_min={d_min}", scheme.name),
@@ -79,13 +81,13 @@ fn label(scheme: LeakageScheme, d_min: u32) -> String {
     }
 }
 
-/// A remark for reports on a file that is not the one whose numbers are known.
+/// A remark for a report on a file with another checksum.
 fn remark_on_origin(genuine: bool, file: DataFile) -> String {
     if genuine {
         String::new()
     } else {
         format!(
-            " **The file is not the one that the known numbers come from (SHA-256 {}): expect differences.**",
+            " **The documented numbers come from a file with another checksum (SHA-256 {}); expect differences.**",
             file.sha256
         )
     }

@@ -12,10 +12,10 @@ const OTHER: (u32, u32, u32) = (3, 3, 3);
 
 pub(super) fn run() -> Result<ReportItem, LabError> {
     let printed = [
-        (Decoded::Values, 1, 3.1297, "the stated setting in base 37, not 757"),
-        (Decoded::Differences, 1, 2.0404, "a faulty histogram: no setting or base gives it beside 3.1297"),
-        (Decoded::Masked, 2, 0.911, "R=d=M=3 in base 757, not the stated setting"),
-        (Decoded::Masked, 3, 0.777, "R=d=M=3 in base 757, not the stated setting"),
+        (Decoded::Values, 1, 3.1297, "stated parameters, but base 37 instead of 757"),
+        (Decoded::Differences, 1, 2.0404, "wrong histogram; no parameters or base give it together with 3.1297"),
+        (Decoded::Masked, 2, 0.911, "R=d=M=3 in base 757 instead of the stated parameters"),
+        (Decoded::Masked, 3, 0.777, "R=d=M=3 in base 757 instead of the stated parameters"),
     ];
     let mut rows = Vec::new();
     for (decoded, d_min, paper, reason) in printed {
@@ -36,10 +36,10 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
     Ok(ReportItem {
         name: "synthetic",
         title: "Leakage of the PCR schemes, synthetic data".into(),
-        text: "Bits that one search tells the user about the database: exact, M-tuples of distinct rows, x excluded, \
-             x uniform. The stated setting is R=4, d=2, M=5; the printed column mixes it with R=d=M=3 and two bases. \
-             Corrected, the schemes are much closer to each other than the paper's table suggests. Regenerate one \
-             value with `ifonly leakage --scheme mask --r 4 --d 2 --m 5 --dmin 2`."
+        text: "Bits that one search reveals to the user about the database. The values are exact, over M-tuples of \
+             distinct rows without x, with x uniform. The paper states R=4, d=2, M=5, but its column also has values for \
+             R=d=M=3 and values in another base. The corrected values of the schemes are much closer to each other than \
+             the printed ones. To compute one value: `ifonly leakage --scheme mask --r 4 --d 2 --m 5 --d-min 2`."
             .into(),
         columns: cells([
             "scheme",
@@ -64,10 +64,10 @@ fn bits(decoded: Decoded, d_min: u32, (r, d, m): (u32, u32, u32), order: RowOrde
 
 fn plot() -> Result<Plot, LabError> {
     let mut curves = Vec::new();
-    for (world, label) in [(STATED, "R=4, d=2, M=5"), (OTHER, "R=d=M=3")] {
+    for (size, label) in [(STATED, "R=4, d=2, M=5"), (OTHER, "R=d=M=3")] {
         for (order, suffix) in [(RowOrder::Fixed, ""), (RowOrder::Shuffled, ", shuffled")] {
             let points: Result<Vec<_>, LabError> =
-                (1..=4).map(|d_min| Ok((f64::from(d_min), bits(Decoded::Masked, d_min, world, order)?))).collect();
+                (1..=4).map(|d_min| Ok((f64::from(d_min), bits(Decoded::Masked, d_min, size, order)?))).collect();
             curves.push(Curve { name: format!("{label}{suffix}"), points: points?, errors: Vec::new() });
         }
     }

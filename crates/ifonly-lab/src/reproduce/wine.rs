@@ -1,10 +1,10 @@
-//! The figure "Accuracy-quantization trade-off": how often the nearest row in levels is the nearest
-//! in truth.
+//! The figure "Accuracy-quantization trade-off": how often the nearest row by levels is also the
+//! nearest row by the original values.
 //!
-//! Every query runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline),
-//! record fetch included. A round draws a database of 500 accepted wines and 50 rejected ones as
-//! queries; an answer is right when no row of the database is nearer to the query before
-//! quantising.
+//! Every search runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline),
+//! including the record fetch. A round draws 500 accepted wines as the database and 50 rejected
+//! wines as queries. An answer is right if no row of the database is nearer to the query before
+//! quantisation.
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use super::{Effort, remark_on_origin};
 use crate::LabError;
 use crate::data::{UnitQuantiser, WINE, Wine, WineDatabase};
-use crate::engine::{Engine, record_of};
+use crate::engine::Engine;
 use crate::leakage::{Decoded, LeakageScheme};
 use crate::plot::{AxisScale, Curve, Plot};
 use crate::progress::ProgressSink;
@@ -23,24 +23,24 @@ use crate::report::ReportItem;
 
 /// The number of levels n; R = n − 1.
 pub const LEVELS: [u32; 7] = [20, 40, 60, 100, 140, 200, 300];
-/// The widths of the masks.
+/// The values of d_min.
 pub const MASKS: [u64; 5] = [1, 5, 10, 20, 50];
 const M: usize = 500;
 const QUERIES: usize = 50;
 
-/// A mean over rounds with its standard error.
+/// A mean over the rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Accuracy {
     /// The mean.
     pub mean: f64,
-    /// Its standard error.
+    /// The standard error of the mean.
     pub standard_error: f64,
 }
 
-/// One curve: a quantiser and the width of the masks.
+/// The parameters of one curve: the quantiser and d_min.
 type Series = (UnitQuantiser, u64);
 
-/// One exhibit for the paper's quantiser and one for the product's.
+/// One report item for the quantiser of the paper and one for the default of ifonly.
 pub(super) fn run(
     wine: &Wine,
     genuine: bool,
@@ -55,11 +55,10 @@ pub(super) fn run(
         name: "wine",
         title: "Accuracy and quantisation on white wine, floor bins".into(),
         text: format!(
-            "{} The paper prints a figure without numbers; its curves for d_min > 1 lie lower, because its masks were \
-             drawn independently at each server instead of being shared by them. Its bins are searched in floating \
-             point, which loses some values to the top bin (seen at 100 levels); the last column is Baseline with \
-             exact bins.{origin}",
-            how(effort.wine_rounds)
+            "{} The paper prints a figure without numbers. Its curves for d_min > 1 are lower, because each server drew \
+             its own masks, so they did not cancel. The paper searches bins in floating point, which gives some values \
+             the top bin by mistake (visible at 100 levels). The last column is Baseline with exact bins.{origin}",
+            description(effort.wine_rounds)
         ),
         ..measure(wine, &paper, "floor bins", effort, progress)?
     };
@@ -67,18 +66,18 @@ pub(super) fn run(
         name: "wine-rounding",
         title: "Accuracy and quantisation on white wine, rounding".into(),
         text: format!(
-            "{} Rounding to the nearest level is what ifonly does by default.{origin}",
-            how(effort.wine_rounds)
+            "{} Rounding to the nearest level is the default of ifonly.{origin}",
+            description(effort.wine_rounds)
         ),
         ..measure(wine, &masked(UnitQuantiser::Round), "rounding", effort, progress)?
     };
     Ok(vec![first, second])
 }
 
-fn how(rounds: usize) -> String {
+fn description(rounds: usize) -> String {
     format!(
-        "The share of queries (with one standard error over {rounds} rounds of {QUERIES} queries and M={M}) whose \
-         answer is the true nearest wine, all of them through the real protocol."
+        "The fraction of queries whose answer is the true nearest wine, ± one standard error, over {rounds} rounds of \
+         {QUERIES} queries with M={M}. Every search ran through the real protocol."
     )
 }
 
@@ -90,19 +89,19 @@ fn measure(
     progress: &dyn ProgressSink,
 ) -> Result<ReportItem, LabError> {
     let rounds = effort.wine_rounds;
-    progress.start(&format!("wine through the protocol, {quantiser}"), rounds as u64);
+    progress.start(&format!("wine, {quantiser}"), rounds as u64);
     let measured: Vec<Vec<Vec<f64>>> = (0..rounds as u64)
         .into_par_iter()
         .map(|round| {
             let database = wine.round(M, QUERIES, effort.seed, round);
-            let share = |levels: u32, &(quantiser, d_min): &Series| {
-                share_right(wine, &database, quantiser, levels, d_min, effort.seed ^ round << 20)
+            let fraction = |levels: u32, &(quantiser, d_min): &Series| {
+                fraction_right(wine, &database, quantiser, levels, d_min, effort.seed ^ round << 20)
             };
             let of_levels =
-                |&levels: &u32| series.iter().map(|one| share(levels, one)).collect::<Result<Vec<f64>, _>>();
-            let shares = LEVELS.iter().map(of_levels).collect::<Result<Vec<_>, LabError>>();
+                |&levels: &u32| series.iter().map(|one| fraction(levels, one)).collect::<Result<Vec<f64>, _>>();
+            let fractions = LEVELS.iter().map(of_levels).collect::<Result<Vec<_>, LabError>>();
             progress.advance(1);
-            shares
+            fractions
         })
         .collect::<Result<_, _>>()?;
     progress.finish();
@@ -136,7 +135,7 @@ fn measure(
         plot: Some(Plot {
             title: format!("White wine, M={M}: {quantiser}"),
             x: "levels per feature".into(),
-            y: "share of true nearest neighbours".into(),
+            y: "fraction of true nearest neighbours".into(),
             x_scale: AxisScale::Linear,
             y_range: Some((0.2, 1.0)),
             curves: series.iter().enumerate().map(curve).collect(),
@@ -144,8 +143,8 @@ fn measure(
     })
 }
 
-/// The share of a round's queries that the protocol answers with a true nearest neighbour.
-pub fn share_right(
+/// The fraction of the queries of a round that the protocol answers with a true nearest neighbour.
+pub fn fraction_right(
     wine: &Wine,
     database: &WineDatabase,
     quantiser: UnitQuantiser,
@@ -159,15 +158,14 @@ pub fn share_right(
         .collect();
     let features = rows.first().map_or(0, Vec::len);
     let params = Params { d_min, ..Params::new(vec![levels - 1; features], rows.len()) };
-    let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
     let mask = LeakageScheme::published(Cost::Squared, Decoded::Masked)?;
-    let engine = Engine::new(mask.described, params, &rows, &records, seed)?;
+    let engine = Engine::new(mask.definition, params, &rows, seed)?;
     let mut random = SeededRandom::new(seed ^ u64::from(levels) << 40 ^ d_min << 52);
     let mut right = 0usize;
     for &query in &database.queries {
         let x = &wine.rejected[query];
         let (outcome, _) = engine.search(SecretQuery::new(quantiser.row(x, levels)), &mut random)?;
-        // Rows keep their places here, so the position names the row.
+        // The rows are not shuffled, so the position is the index of the row.
         let Some(found) = outcome.found.first() else { continue };
         let distance = |row: usize| squared_distance(x, truth(row));
         let nearest = (0..database.rows.len()).map(distance).fold(f64::INFINITY, f64::min);

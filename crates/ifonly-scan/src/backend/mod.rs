@@ -1,12 +1,12 @@
-//! The kernels: a trait whose methods are plain Rust, and one folder for each set of instructions
-//! that does some of them faster, with the same results bit for bit. What this machine can run is
-//! found out at run time.
+//! The kernels: a trait with portable default methods, and one folder for each instruction set that
+//! implements some of them faster. All backends give the same results bit for bit. The available
+//! backends are detected at run time.
 //!
-//! A further backend is a folder with a witness type that only its `find` hands out, an `impl
-//! Kernels` with what it does faster, and a line in [`BACKENDS`]. Tests and `ifonly bench` take it
-//! from there.
+//! To add a backend, add a folder with a type that only its `find` function constructs, an `impl
+//! Kernels` with the faster methods, and a line in [`BACKENDS`]. Tests and `ifonly bench` then
+//! include it.
 
-/// Common code, compiled for the instructions that the `compiled` of the place enables.
+/// Compiles common code for the instructions that the backend's function `compiled` enables.
 #[cfg(target_arch = "x86_64")]
 macro_rules! compiled {
     ($call:expr) => {
@@ -19,7 +19,7 @@ macro_rules! compiled {
     };
 }
 
-/// What vector backends of x86-64 take from common code.
+/// The kernels that the vector backends of x86-64 share.
 #[cfg(target_arch = "x86_64")]
 macro_rules! common_kernels {
     ($vector:ty) => {
@@ -56,7 +56,7 @@ use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
 use crate::dot::lookup::PlaneTables;
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
-/// All backends, the fastest last; each gives its kernels if this machine can run them.
+/// All backends, the fastest last. Each function returns its kernels if this machine supports them.
 const BACKENDS: &[fn() -> Option<&'static dyn Kernels>] = &[
     portable::find,
     #[cfg(target_arch = "x86_64")]
@@ -65,22 +65,23 @@ const BACKENDS: &[fn() -> Option<&'static dyn Kernels>] = &[
     avx512::find,
 ];
 
-/// Kernels that this machine has been seen to run.
+/// Kernels that this machine supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Backend(&'static dyn Kernels);
 
 impl Backend {
-    /// All that this machine can run, the fastest last.
+    /// All backends that this machine supports, the fastest last.
     pub fn available() -> Vec<Backend> {
         BACKENDS.iter().filter_map(|find| find()).map(Backend).collect()
     }
 
-    /// The fastest one that this machine can run.
+    /// The fastest backend that this machine supports.
     pub fn best() -> Backend {
         BACKENDS.iter().rev().find_map(|find| find()).map_or(Backend(&portable::Portable), Backend)
     }
 
-    /// The one of this name: `portable`, `avx2`, `avx512`. `None` if this machine cannot run it.
+    /// The backend with this name: `portable`, `avx2` or `avx512`. `None` if this machine does not
+    /// support it.
     pub fn named(name: &str) -> Option<Backend> {
         Backend::available().into_iter().find(|backend| backend.0.name() == name)
     }
@@ -96,22 +97,22 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// The rows that a kernel works on: whole blocks, one after another.
+/// The rows that a kernel processes: consecutive whole blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) block_bytes: usize,
 }
 
-/// Numbers beside the rows: plane p is `words[p·stride..][..rows]`.
+/// Planes of words beside the rows: plane p is `words[p·stride..][..rows]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planes<'a> {
     pub(crate) words: &'a [u32],
     pub(crate) stride: usize,
 }
 
-/// How numbers are drawn from a key stream: words of `width` bytes, little-endian, are masked, must
-/// be below the limit, and are then shifted.
+/// How field elements are drawn from a keystream. Words of `width` bytes, little-endian, are
+/// masked, must be below the limit, and are then shifted by adding `shift`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawSpec {
     pub(crate) width: usize,
@@ -120,8 +121,8 @@ pub(crate) struct DrawSpec {
     pub(crate) shift: u64,
 }
 
-/// Two plans that [`Kernels::dot_pair`] takes: one chunk each, over the same groups of one byte per
-/// level, with `‖y‖²`.
+/// Two plans for [`Kernels::dot_pair`]: one chunk each, over the same groups of one byte per level,
+/// with `‖y‖²`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DotPair<'a> {
     dots: [&'a Dot<NARROW>; 2],
@@ -130,27 +131,27 @@ pub(crate) struct DotPair<'a> {
 impl<'a> DotPair<'a> {
     pub(crate) fn new(dots: [&'a Dot<NARROW>; 2]) -> Option<DotPair<'a>> {
         let [groups, others] = dots.map(|dot| match &dot.chunks[..] {
-            [chunk] if dot.meaning == GroupEncoding::BytesNorm => chunk.groups.len(),
+            [chunk] if dot.encoding == GroupEncoding::BytesNorm => chunk.groups.len(),
             _ => 0,
         });
         (groups > 0 && groups == others).then_some(DotPair { dots })
     }
 }
 
-/// Everything that is done for many rows at a time.
+/// The operations that process many rows at a time.
 pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
-    /// As the command line knows it.
+    /// Name of the backend on the command line.
     fn name(&self) -> &'static str;
 
-    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in
-    /// the second, and the steps of a tile are long enough that their beginnings do not count.
+    /// Rows per tile. The planes of a simple query fit the first cache level and its rows the
+    /// second, and a tile is long enough that the fixed cost of a step does not matter.
     fn tile_rows(&self) -> usize {
         1920
     }
 
-    /// Blocks that the cipher makes at a time where it is fast. A tile asks for a whole number of
-    /// these, even if it needs less: what is left over is made one by one, slower than all of them
-    /// together.
+    /// Blocks that the cipher computes together at full speed. A tile requests a multiple of this
+    /// number, even if it needs fewer: single blocks at the end would take longer than a full
+    /// batch.
     fn cipher_blocks(&self) -> usize {
         8
     }
@@ -165,8 +166,8 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Evaluates `dot` for whole blocks of rows; a number is one plane (narrow) or a low and a high
-    /// plane (wide), one after the other in `out`.
+    /// Evaluates `dot` for whole blocks of rows. The result in `out` is one plane (narrow), or a
+    /// low plane followed by a high plane (wide).
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         match dot {
             AnyDot::Narrow(dot) => portable::dot(dot, blocks, planes, out),
@@ -174,7 +175,7 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         }
     }
 
-    /// Evaluates two plans as [`Kernels::dot`] does; `norms` has `‖y‖²` of every row.
+    /// Evaluates two plans as [`Kernels::dot`] does. `norms` has `‖y‖²` of every row.
     fn dot_pair(
         &self,
         pair: DotPair<'_>,
@@ -188,13 +189,13 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         }
     }
 
-    /// [`Kernels::dot`] in products of bytes.
+    /// Like [`Kernels::dot`], in byte limbs.
     fn byte_dot(&self, dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         portable::byte_dot(dot, blocks, planes, out);
     }
 
-    /// Sums of entries for the rows of `low`, whole blocks, reduced; the upper words to `high` if
-    /// that is not empty.
+    /// Computes the reduced sums of table entries for whole blocks of rows. The lower words go to
+    /// `low`, the upper words to `high` unless that is empty.
     fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         portable::look_up(tables, blocks, low, high);
     }
@@ -204,29 +205,30 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::montgomery_products(q, a, b, out);
     }
 
-    /// Numbers of one word, from words of up to four bytes; false if one of these is not below the
-    /// limit.
+    /// Draws field elements of one word from keystream words of up to four bytes. Returns false if
+    /// a keystream word is not below the limit.
     fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         portable::mask_words(draws, bytes, out)
     }
 
-    /// The same from words of eight bytes, the lower and the upper halves of the numbers apart.
+    /// Like [`Kernels::mask_words`], from words of eight bytes; the lower and upper halves are
+    /// separate.
     fn mask_long_words(&self, draws: DrawSpec, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
         portable::mask_long_words(draws, bytes, low, high)
     }
 
-    /// Packs `8·n` symbols of 33 to 62 bits that come as lower and upper words.
+    /// Packs `8·n` field elements of 33 to 62 bits, given as lower and upper words.
     fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
         portable::pack_halves(bits, low, high, out);
     }
 
-    /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte
-    /// boundary: `8·n` symbols.
+    /// Packs `8·n` field elements of `bits` bits, 8 ≤ bits ≤ 32, into a bit stream that starts at a
+    /// byte boundary.
     fn pack_words(&self, bits: u32, elements: &[u32], out: &mut [u8]) {
         portable::pack_words(bits, elements, out);
     }
 
-    /// The reverse of [`Kernels::pack_words`]; returns the largest symbol.
+    /// The inverse of [`Kernels::pack_words`]; returns the largest element.
     fn unpack_words(&self, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
         portable::unpack_words(bits, packed, elements)
     }
@@ -237,12 +239,13 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::interpolate(q, weights, parts, constant, out);
     }
 
-    /// `(a + b)/2 + constant mod q` for odd q < 2^31: what two servers at opposite points come to.
+    /// `(a + b)/2 + constant mod q` for odd q < 2^31: interpolation for two servers at opposite
+    /// points.
     fn halve_sums(&self, q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
         portable::halve_sums(q, a, b, constant, out);
     }
 
-    /// The smallest value, `u32::MAX` of none.
+    /// The smallest value, or `u32::MAX` if there are no values.
     fn minimum(&self, values: &[u32]) -> u32 {
         portable::minimum(values)
     }
@@ -252,14 +255,14 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::xor_selected(records, length, subset, sum);
     }
 
-    /// `sum ⊕= coefficient_i · record_i` byte by byte in the field whose product tables are given.
+    /// `sum ⊕= coefficient_i · record_i` byte by byte, in the field with the given product tables.
     fn gf256_sum(&self, tables: &NibbleTables, records: &[u8], length: usize, coefficients: &[u8], sum: &mut [u8]) {
         portable::gf256_sum(tables, records, length, coefficients, sum);
     }
 
-    /// A sum over all bytes that does as little as possible beside reading them: the limit that
-    /// scans are measured by.
-    #[cfg_attr(not(feature = "bench"), allow(dead_code))]
+    /// A sum over all bytes with as little work as possible besides reading: the upper bound for
+    /// the speed of a scan.
+    #[cfg_attr(not(feature = "internals"), allow(dead_code))]
     fn read(&self, bytes: &[u8]) -> u64 {
         portable::read(bytes)
     }
@@ -268,11 +271,11 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
 /// For each factor of GF(2^8), its products with 0..16 and with 16·(0..16).
 pub(crate) type NibbleTables = [[u8; 32]; 256];
 
-/// Checks once what the unchecked loads of a kernel rely on.
-fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &[u32]) -> usize {
+/// Checks the sizes that the unchecked loads of a kernel rely on. Returns the number of rows.
+fn assert_sizes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &[u32]) -> usize {
     let rows = out.len() / (L / 2);
     assert!(rows.is_multiple_of(BLOCK_ROWS) && out.len() == rows * (L / 2));
-    let per_group = dot.meaning.per_group();
+    let per_group = dot.encoding.per_group();
     let needed = |chunk: &Chunk<L>| {
         let last_group = chunk.first_group + chunk.groups.len() / per_group;
         let planes_read =
@@ -283,7 +286,7 @@ fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plane
                 && rows / BLOCK_ROWS * blocks.block_bytes <= blocks.bytes.len());
         groups_fit && rows <= planes.stride && last_plane * planes.stride <= planes.words.len()
     };
-    assert!(dot.chunks.iter().all(needed), "a kernel reads only what it was given");
+    assert!(dot.chunks.iter().all(needed), "a kernel must not read beyond its input");
     rows
 }
 
@@ -296,7 +299,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn backends_are_found_by_their_names_and_the_last_is_the_best() {
+    fn backends_are_found_by_name_and_the_last_is_the_best() {
         let names: Vec<String> = Backend::available().iter().map(Backend::to_string).collect();
         assert_eq!(names[0], "portable");
         assert_eq!(names.last(), Some(&Backend::best().to_string()));
@@ -306,18 +309,18 @@ mod tests {
         assert!(Backend::named("abacus").is_none());
     }
 
-    /// 128 rows of five features, which are two blocks of two groups.
+    /// 128 rows of five features: two blocks of two groups.
     fn store() -> RowStore {
         RowStore::build(&[255; 5], (0..128u16).map(|row| [row, 255, 2 * row, 9, 200 - row])).unwrap()
     }
 
-    /// `‖y‖²`, a slope and two numbers beside the rows: one whose factor is so small that it stays
-    /// whole, and one in bytes.
+    /// `‖y‖²`, a slope and two planes: one whose factor is so small that it is not split into
+    /// bytes, and one that is split.
     fn plan(q: u64, store: &RowStore) -> Dot<NARROW> {
         let field = Field::new(q).unwrap();
         let slope: Vec<FieldElement> = (0..5).map(|k| field.reduce(77_777 * k + 5)).collect();
         let terms = [1, 100_000].map(|factor| PlaneTerm {
-            number: usize::from(factor > 1),
+            register: usize::from(factor > 1),
             factor: field.reduce(factor),
             below: q,
         });
@@ -325,12 +328,12 @@ mod tests {
     }
 
     #[test]
-    fn no_kernel_is_given_less_than_it_reads() {
+    fn inputs_that_are_too_short_for_a_kernel_are_rejected() {
         let dot = plan(262_139, &store());
         let rows = |block_bytes: usize, bytes: usize, stride: usize, words: usize, out: usize| {
             let (bytes, words, out) = (vec![0; bytes], vec![0; words], vec![0; out]);
             let (blocks, planes) = (Blocks { bytes: &bytes, block_bytes }, Planes { words: &words, stride });
-            catch_unwind(AssertUnwindSafe(|| assert_shapes(&dot, blocks, planes, &out))).ok()
+            catch_unwind(AssertUnwindSafe(|| assert_sizes(&dot, blocks, planes, &out))).ok()
         };
         assert_eq!(rows(512, 1024, 128, 256, 128), Some(128));
         assert_eq!(rows(768, 1600, 200, 500, 128), Some(128));
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_dot_products_is_both_of_them() {
+    fn a_pair_kernel_gives_the_same_results_as_two_dot_products() {
         let store = store();
         let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
         let norms: Vec<u32> = store.levels().map(|row| row.iter().map(|&y| u32::from(y).pow(2)).sum()).collect();

@@ -1,16 +1,15 @@
 //! Vectors of 32-bit words, so that modular arithmetic is written once for 256 and 512 bits.
 //!
-//! Everything is `inline(always)` into functions that enable the instructions; calling it elsewhere
-//! is not sound.
+//! All methods are `inline(always)` into functions that enable the instructions. Calling them
+//! anywhere else is not sound.
 
 use std::arch::x86_64::*;
 
-/// A vector of 32-bit words; products are of the even words, 64 bits each.
+/// A vector of 32-bit words. Products are products of the even words, 64 bits each.
 ///
-/// # Safety
-/// Of every function: the machine has the vector's instructions.
+/// # Safety For every function, the machine must support the instructions of the vector type.
 pub(super) trait WordVector: Copy {
-    /// WordVector per vector.
+    /// Words per vector.
     const LANES: usize;
 
     /// `from` is valid for `LANES` words.
@@ -31,20 +30,20 @@ pub(super) trait WordVector: Copy {
     unsafe fn mul_even(self, other: Self) -> Self;
     /// Sums of 64-bit lanes.
     unsafe fn add_long(self, other: Self) -> Self;
-    /// The odd words in the even places.
+    /// The odd words, moved to the even positions.
     unsafe fn odd_to_even(self) -> Self;
-    /// The even words of this and the odd words of the other.
+    /// The even words of `self` and the odd words of `other`.
     unsafe fn with_odd(self, other: Self) -> Self;
 }
 
-/// The same operations under the names of one vector width.
+/// Implements the operations with the intrinsics of one vector width.
 macro_rules! words {
     ($vector:ty, $lanes:literal, |$a:ident, $b:ident| {
         load: $load:ident, store: $store:ident, splat: $splat:ident, add: $add:ident, sub: $sub:ident, min: $min:ident,
         and: $and:ident, shift_right: $shift_right:ident, shift_left: $shift_left:ident, spread_sign: $spread_sign:ident,
         mul: $mul:ident, add_long: $add_long:ident, shift_long: $shift_long:ident, with_odd: $with_odd:expr,
     }) => {
-        // SAFETY (of every block): the caller's promise.
+        // SAFETY (of every block): guaranteed by the caller.
         #[allow(clippy::undocumented_unsafe_blocks)]
         impl WordVector for $vector {
             const LANES: usize = $lanes;

@@ -1,50 +1,56 @@
 //! Dot products modulo q in 16-bit limbs: the plan that every kernel executes.
 //!
 //! A coefficient c of F_q, centred around 0, is written as `c = Σ_l digit_l·weight_l` with signed
-//! 16-bit digits and the weights `1, 65280, 65280·2^16, 65280·2^32`; two digits hold q < 2^31
-//! ([`NARROW`]), four hold q < 2^62 ([`WIDE`]). A kernel multiplies the bytes of a row with the
-//! digits of each limb and sums in 32 bits, with no reduction until the end of the row; then `value
-//! = Σ_l sum_l·weight_l`, the quotient by q is estimated in floating point and the remainder is
-//! exact in wrapping integers.
+//! 16-bit digits and the weights `1, 65280, 65280·2^16, 65280·2^32`. Two digits represent every
+//! residue for q < 2^31 ([`NARROW`]), four for q < 2^62 ([`WIDE`]). A kernel multiplies the bytes
+//! of a row with the digits of each limb and sums in 32 bits, without reduction until the end of
+//! the row. Then `value = Σ_l sum_l·weight_l`. The kernel estimates the quotient by q in floating
+//! point and computes the remainder exactly in wrapping integers.
 //!
-//! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16: the lowest digit then leaves room
-//! to add a level to it, and `y·(y + digit_0)` brings the squared norm along for one addition.
+//! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16. The lowest digit then leaves room
+//! to add a level to it, so `y·(y + digit_0)` includes the squared norm for one additional
+//! addition.
 //!
-//! Quadratic forms over fields of up to 24 bits take another way: with u = y − 128 both u and u² ≤
-//! 2^14 are 16-bit numbers, and digits of 12 bits leave their sums room in 32. Larger fields take
-//! y² as two bytes.
+//! Quadratic row functions over fields of up to 24 bits use another encoding. With u = y − 128,
+//! both u and u² ≤ 2^14 are 16-bit numbers, and digits of 12 bits leave enough room for their sums
+//! in 32 bits. Larger fields use y² as two bytes.
 //!
-//! Three things enter as groups of four bytes per row: features; *planes*, numbers that are kept
-//! beside the rows, such as pads and blinding factors (a plane times c is its four bytes times
-//! `c·256^t`); and the two bytes of y² for quadratic forms. A plan is cut into chunks wherever a
-//! sum could leave 32 bits or the quotient could become inexact.
+//! Three kinds of terms enter as groups of four bytes per row:
+//!
+//! - features;
+//! - *planes*, which are values beside the rows, such as pads and blinding factors (a plane times c
+//!   is its four bytes times `c·256^t`);
+//! - the two bytes of y² for quadratic row functions.
+//!
+//! A plan is divided into chunks wherever a sum could exceed 32 bits or the quotient could become
+//! inexact.
 
 use crate::row_store::{LevelBytes, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 
-/// Limbs for q < 2^31.
+/// Number of limbs for q < 2^31.
 pub(crate) const NARROW: usize = 2;
-/// Limbs for q < 2^62.
+/// Number of limbs for q < 2^62.
 pub(crate) const WIDE: usize = 4;
 const LOW_WEIGHT: i64 = 65280;
 /// The weight of each limb.
 pub(crate) const WEIGHTS: [i64; WIDE] = [1, LOW_WEIGHT, LOW_WEIGHT << 16, LOW_WEIGHT << 32];
-/// The weight of the second of two limbs for [`Meaning::CentredSquares`].
+/// The weight of the second of two limbs for [`GroupEncoding::CentredSquares`].
 const CENTRED_WEIGHT: i64 = 1 << 12;
-/// The largest number with two digits of 12 bits; there are 2^24 of them.
-const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
+/// The largest number with two signed digits of 12 bits, which represent 2^24 numbers.
+const MAX_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
 
-/// Products of a whole plane stay below this.
-const MOST_WHOLE: i128 = 1 << 30;
+/// Products of a plane that is not split into bytes stay below this.
+const WHOLE_PLANE_LIMIT: i128 = 1 << 30;
 
 /// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit
-/// levels, then zeros): a kernel multiplies the even and the odd bytes of a group as two vectors of
+/// levels, then zeros). A kernel multiplies the even and the odd bytes of a group as two vectors of
 /// pairs.
 pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
 
-/// The digits of a group as 32-bit lanes where the second ones are so small that the products of
-/// [`SHORT_GROUPS`] groups fit 16 bits, as in fields of up to 21 bits: the first digits as two
-/// pairs, the second as four bytes in the order of the features.
+/// The digits of a group as 32-bit lanes: the first digits as two pairs, the second digits as four
+/// bytes in the order of the features. Used if the second digits are so small that the sum of the
+/// products of [`SHORT_GROUPS`] groups fits 16 bits, as in fields of up to 21 bits.
 pub(crate) type ShortDigits = [i32; 3];
 /// Groups whose products with short second digits are summed in 16 bits.
 pub(crate) const SHORT_GROUPS: usize = 4;
@@ -55,12 +61,12 @@ pub(crate) fn lane([a, b]: [i16; 2]) -> i32 {
     (u32::from(a as u16) | u32::from(b as u16) << 16) as i32
 }
 
-/// How numbers modulo q stand beside the rows.
+/// How field elements are stored beside the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// One plane of words, for odd q < 2^31: Montgomery products need an odd one.
+    /// One plane of words, for odd q < 2^31. Montgomery products need an odd q.
     Narrow,
-    /// A plane of low and a plane of high halves.
+    /// A plane of low words and a plane of high words.
     Wide,
 }
 
@@ -69,7 +75,7 @@ impl Width {
         if field.q() < 1 << 31 && field.q() % 2 == 1 { Width::Narrow } else { Width::Wide }
     }
 
-    /// Words per number.
+    /// Words per field element.
     pub(crate) fn planes(self) -> usize {
         match self {
             Width::Narrow => 1,
@@ -78,20 +84,20 @@ impl Width {
     }
 }
 
-/// What the bytes of a feature group mean.
+/// How the bytes of a feature group encode levels, and which terms they contribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupEncoding {
-    /// No features: planes only.
+    /// No features; only planes.
     Planes,
     /// `Σ c·y`, one byte per level.
     Bytes,
     /// `Σ y·(y + c)`, one byte per level.
     BytesNorm,
-    /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: of y, of the low and
-    /// of the high bytes of y².
+    /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: for y, for the low
+    /// bytes and for the high bytes of y².
     BytesSquares,
-    /// `Σ (c·u + e·u²)` with u = y − 128, one byte per level; two [`GroupDigits`] per group: of u
-    /// and of u².
+    /// `Σ (c·u + e·u²)` with u = y − 128, one byte per level; two [`GroupDigits`] per group: for u
+    /// and for u².
     CentredSquares,
     /// `Σ c·y`, two bytes per level, levels below 2^15.
     Words,
@@ -110,7 +116,7 @@ impl GroupEncoding {
     }
 }
 
-/// The meanings as types, for kernels that are compiled for each of them.
+/// The encodings as types, for kernels that are compiled for each of them.
 pub(crate) mod groups {
     /// No features.
     pub(crate) struct NoFeatures;
@@ -118,13 +124,13 @@ pub(crate) mod groups {
     pub(crate) struct ByteLevels<const NORM: bool>;
     /// Levels of one byte and both bytes of their squares.
     pub(crate) struct Squares;
-    /// Levels of one byte less 128, and their squares.
+    /// Levels of one byte minus 128, and their squares.
     pub(crate) struct CentredSquares;
     /// Levels of two bytes, with or without `y²`.
     pub(crate) struct WordLevels<const NORM: bool>;
 }
 
-/// A dot product in the width of its numbers.
+/// A dot product in the width of its field.
 #[derive(Clone, Debug)]
 pub(crate) enum AnyDot {
     Narrow(Dot<NARROW>),
@@ -151,29 +157,29 @@ impl AnyDot {
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot<const L: usize> {
-    pub(crate) meaning: GroupEncoding,
+    pub(crate) encoding: GroupEncoding,
     pub(crate) q: u64,
-    /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow
+    /// The weight of each limb. Only the second can differ from [`WEIGHTS`], and only in narrow
     /// plans.
     pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
-    /// The groups of the only chunk, if it is [`Meaning::BytesNorm`] and they are short; else
-    /// nothing.
+    /// The short digits of the only chunk if the encoding is [`GroupEncoding::BytesNorm`] and its
+    /// digits are short enough; else empty.
     pub(crate) short_digits: Vec<ShortDigits>,
 }
 
-/// ManifestParams whose sums fit 32 bits per limb.
+/// Terms whose sums fit 32 bits per limb.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk<const L: usize> {
-    /// What the sums start from: the digits of the constant.
+    /// Initial values of the sums: the digits of the constant.
     pub(crate) start: [i32; L],
     pub(crate) first_group: usize,
-    /// [`Meaning::per_group`] entries per group.
+    /// [`GroupEncoding::per_group`] entries for each group of the rows.
     pub(crate) groups: Vec<GroupDigits<L>>,
-    /// Planes by number with their digits.
+    /// Indices of planes, with their digits.
     pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
-    /// Planes whose factor is so small that words times factor fit the lowest limb as they are:
-    /// pads at the points ±1, ±2.
+    /// Indices of planes whose factor is so small that word times factor fits the lowest limb
+    /// without a split into bytes: pads at the evaluation points ±1 and ±2.
     pub(crate) whole_planes: Vec<(usize, i32)>,
 }
 
@@ -186,19 +192,19 @@ impl<const L: usize> Chunk<L> {
 /// A plane and its factor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlaneTerm {
-    /// Which number (a number has one plane when narrow, two when wide).
-    pub(crate) number: usize,
+    /// Index of the register. A register has one plane if narrow, two if wide.
+    pub(crate) register: usize,
     pub(crate) factor: FieldElement,
-    /// All its values are below this; q if they are reduced.
+    /// An exclusive bound on its values; q if they are reduced.
     pub(crate) below: u64,
 }
 
-/// The features of a form as a kernel can take them.
+/// The features of a row function in the form that kernels support.
 #[derive(Debug)]
 pub(crate) enum Features<'a> {
-    /// None at all.
+    /// No features.
     None,
-    /// `Σ slope_k·y_k`, with `‖y‖²` once or not at all.
+    /// `Σ slope_k·y_k`, optionally plus `‖y‖²`.
     Linear {
         /// Whether `‖y‖²` is added.
         norm: bool,
@@ -209,8 +215,9 @@ pub(crate) enum Features<'a> {
 }
 
 impl<const L: usize> Dot<L> {
-    /// The plan of `constant + features + Σ factor·number`, or `None` where a single group could
-    /// overflow (large ranges of two bytes, or squares of them): such forms go another way.
+    /// The plan of `constant + features + Σ factor·register`. `None` if a single group could
+    /// overflow (large levels of two bytes, or their squares); such row functions use look-up
+    /// tables.
     pub(crate) fn new(
         field: &Field,
         store: &RowStore,
@@ -218,24 +225,24 @@ impl<const L: usize> Dot<L> {
         terms: &[PlaneTerm],
         constant: FieldElement,
     ) -> Option<Dot<L>> {
-        let meaning = meaning_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
+        let encoding = encoding_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
         let mut constant = constant;
-        if let (GroupEncoding::CentredSquares, Features::Squares { linear, square }) = (meaning, features) {
+        if let (GroupEncoding::CentredSquares, Features::Squares { linear, square }) = (encoding, features) {
             // c·y + e·y² = (c + 256·e)·u + e·u² + (128·c + 16384·e).
             for (&c, &e) in linear.iter().zip(*square) {
                 constant = field.mul_add(c, field.reduce(128), field.mul_add(e, field.reduce(16384), constant));
             }
         }
-        let mut plan = Planner::<L>::new(field, meaning, constant);
+        let mut plan = Planner::<L>::new(field, encoding, constant);
         match features {
             Features::None => {}
             Features::Linear { norm, slope } => {
                 let per_group = store.level_bytes().features_per_group();
-                for (slope, ranges) in slope.chunks(per_group).zip(store.max_levels().chunks(per_group)) {
-                    plan.add_group(&[slope], ranges, *norm)?;
+                for (slope, max_levels) in slope.chunks(per_group).zip(store.max_levels().chunks(per_group)) {
+                    plan.add_group(&[slope], max_levels, *norm)?;
                 }
             }
-            Features::Squares { linear, square } if meaning == GroupEncoding::CentredSquares => {
+            Features::Squares { linear, square } if encoding == GroupEncoding::CentredSquares => {
                 let times_256 = field.reduce(256);
                 for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
                     let both = linear.iter().zip(square);
@@ -253,18 +260,18 @@ impl<const L: usize> Dot<L> {
             }
         }
         for term in terms {
-            plan.add_number(term);
+            plan.add_register(term);
         }
         Some(plan.finish())
     }
 }
 
-/// No second digit of [`digits`] is larger, up to its sign.
+/// A bound on the absolute value of the second digit of [`digits`].
 fn largest_second_digit(q: u64) -> i64 {
     (q as i64 / 2 + 32768) / LOW_WEIGHT
 }
 
-fn meaning_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<GroupEncoding> {
+fn encoding_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<GroupEncoding> {
     match (features, store.level_bytes()) {
         (Features::None, _) => Some(GroupEncoding::Planes),
         (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(GroupEncoding::Bytes),
@@ -273,23 +280,23 @@ fn meaning_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Optio
         (Features::Squares { .. }, LevelBytes::One) => Some(GroupEncoding::BytesSquares),
         (Features::Squares { .. }, LevelBytes::Two) => None,
         (Features::Linear { norm, .. }, LevelBytes::Two) => {
-            let signed = store.max_levels().iter().all(|&range| range < 1 << 15);
+            let signed = store.max_levels().iter().all(|&max_level| max_level < 1 << 15);
             signed.then_some(if *norm { GroupEncoding::WordsNorm } else { GroupEncoding::Words })
         }
     }
 }
 
-/// The digits of a symbol of up to 24 bits, 12 bits each.
+/// The digits of a field element of up to 24 bits, 12 bits each.
 fn centred_digits<const L: usize>(field: &Field, c: FieldElement) -> [i16; L] {
     let value = c.value() as i64;
-    let value = if value > MOST_CENTRED { value - field.q() as i64 } else { value };
+    let value = if value > MAX_CENTRED { value - field.q() as i64 } else { value };
     let low = (value + 2048).rem_euclid(CENTRED_WEIGHT) - 2048;
     let high = (value - low) / CENTRED_WEIGHT;
     debug_assert!((-2048..2048).contains(&high), "q has too many bits for two digits of 12");
     std::array::from_fn(|limb| [low, high].get(limb).map_or(0, |&digit| digit as i16))
 }
 
-/// The digits of a symbol.
+/// The digits of a field element.
 fn digits<const L: usize>(field: &Field, c: FieldElement) -> [i16; L] {
     let mut rest = field.signed(c);
     let mut digits = [0; L];
@@ -313,10 +320,10 @@ struct Planner<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Planner<'a, L> {
-    fn new(field: &'a Field, meaning: GroupEncoding, constant: FieldElement) -> Self {
-        let second = if meaning == GroupEncoding::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
+    fn new(field: &'a Field, encoding: GroupEncoding, constant: FieldElement) -> Self {
+        let second = if encoding == GroupEncoding::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
         let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
-        let dot = Dot { meaning, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
+        let dot = Dot { encoding, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
         let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
         planner.current.start = planner.digits(constant).map(i32::from);
         planner.bounds = planner.current.start.map(|digit| i128::from(digit.abs()));
@@ -324,36 +331,36 @@ impl<'a, const L: usize> Planner<'a, L> {
     }
 
     fn digits(&self, c: FieldElement) -> [i16; L] {
-        if self.dot.meaning == GroupEncoding::CentredSquares {
+        if self.dot.encoding == GroupEncoding::CentredSquares {
             centred_digits(self.field, c)
         } else {
             digits(self.field, c)
         }
     }
 
-    /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and
-    /// u². The ranges are those of the levels where they count.
-    fn add_group(&mut self, parts: &[&[FieldElement]], ranges: &[u32], norm: bool) -> Option<()> {
-        let words = matches!(self.dot.meaning, GroupEncoding::Words | GroupEncoding::WordsNorm);
+    /// Adds one feature group. `parts` has the factors of y, or of y and both bytes of y², or of u
+    /// and u². `max_levels` bounds the levels of two bytes and the centred levels.
+    fn add_group(&mut self, parts: &[&[FieldElement]], max_levels: &[u32], norm: bool) -> Option<()> {
+        let words = matches!(self.dot.encoding, GroupEncoding::Words | GroupEncoding::WordsNorm);
         let mut entries = vec![];
         let mut added = [0i128; L];
-        for (number, part) in parts.iter().enumerate() {
+        for (power, part) in parts.iter().enumerate() {
             let mut entry = [[0; 4]; L];
             for (k, &factor) in part.iter().enumerate() {
                 let digits = self.digits(factor);
-                let range = match self.dot.meaning {
-                    GroupEncoding::Words | GroupEncoding::WordsNorm => i128::from(ranges[k]),
-                    GroupEncoding::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
+                let bound = match self.dot.encoding {
+                    GroupEncoding::Words | GroupEncoding::WordsNorm => i128::from(max_levels[k]),
+                    GroupEncoding::CentredSquares => i128::from(max_levels[k]).pow(1 + power as u32),
                     _ => 255,
                 };
-                // Words stand in memory order; bytes as 0, 2, 1, 3.
-                let place = if words { k } else { [0, 2, 1, 3][k] };
+                // Two-byte levels are in memory order, bytes in the order 0, 2, 1, 3.
+                let index = if words { k } else { [0, 2, 1, 3][k] };
                 for limb in 0..L {
-                    entry[limb][place] = digits[limb];
-                    added[limb] += range * i128::from(digits[limb]).abs();
+                    entry[limb][index] = digits[limb];
+                    added[limb] += bound * i128::from(digits[limb]).abs();
                 }
                 if norm {
-                    added[0] += range * range;
+                    added[0] += bound * bound;
                 }
             }
             entries.push(entry);
@@ -366,12 +373,12 @@ impl<'a, const L: usize> Planner<'a, L> {
         Some(())
     }
 
-    fn add_number(&mut self, term: &PlaneTerm) {
+    fn add_register(&mut self, term: &PlaneTerm) {
         let planes = L / NARROW;
         let product = i128::from(self.field.signed(term.factor)).abs() * i128::from(term.below);
         let added = std::array::from_fn(|limb| if limb == 0 { product } else { 0 });
-        if planes == 1 && product < MOST_WHOLE && self.make_room(added) {
-            self.current.whole_planes.push((term.number, self.field.signed(term.factor) as i32));
+        if planes == 1 && product < WHOLE_PLANE_LIMIT && self.make_room(added) {
+            self.current.whole_planes.push((term.register, self.field.signed(term.factor) as i32));
             return;
         }
         let mut factor = term.factor;
@@ -379,22 +386,22 @@ impl<'a, const L: usize> Planner<'a, L> {
         for plane in 0..planes {
             let mut entry = [[0; 4]; L];
             let mut added = [0i128; L];
-            for place in [0, 2, 1, 3] {
+            for index in [0, 2, 1, 3] {
                 let digits = self.digits(factor);
                 for limb in 0..L {
-                    entry[limb][place] = digits[limb];
+                    entry[limb][index] = digits[limb];
                     added[limb] += 255 * i128::from(digits[limb]).abs();
                 }
                 factor = self.field.mul(factor, step);
             }
             let fits = self.make_room(added);
             debug_assert!(fits, "four bytes times digits below 2^15 stay below 2^25 and 2^10·q");
-            self.current.planes.push((term.number * planes + plane, entry));
+            self.current.planes.push((term.register * planes + plane, entry));
         }
     }
 
-    /// Starts a new chunk if the current one has no room for sums that grow by `added`; false if an
-    /// empty one has none.
+    /// Starts a new chunk if the current one has no room for sums that grow by `added`. Returns
+    /// false if an empty chunk has no room either.
     fn make_room(&mut self, added: [i128; L]) -> bool {
         let sum = |a: [i128; L]| std::array::from_fn(|limb| a[limb] + added[limb]);
         if !self.fits(sum(self.bounds)) {
@@ -409,9 +416,9 @@ impl<'a, const L: usize> Planner<'a, L> {
         true
     }
 
-    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with
-    /// |value|/q ≤ 2^19 four roundings of 2^-24 each (narrow, f32) stay below that; wide plans use
-    /// f64 and need a quotient of 31 bits.
+    /// Whether sums within `bounds` fit 32 bits per limb and the floating-point estimate of the
+    /// quotient is off by less than 1/4. In narrow plans (f32), four roundings of 2^-24 each stay
+    /// below that if |value|/q ≤ 2^19. Wide plans use f64 and need a quotient of at most 31 bits.
     fn fits(&self, bounds: [i128; L]) -> bool {
         let value: i128 = bounds.iter().zip(self.dot.weights).map(|(&bound, weight)| bound * i128::from(weight)).sum();
         let quotient_bits = if L == NARROW { 19 } else { 30 };
@@ -422,7 +429,7 @@ impl<'a, const L: usize> Planner<'a, L> {
         self.dot.chunks.push(self.current);
         let short = 2 * SHORT_GROUPS as i64 * 255 * largest_second_digit(self.dot.q) <= i64::from(i16::MAX);
         if let ([chunk], GroupEncoding::BytesNorm, true) =
-            (&self.dot.chunks[..], self.dot.meaning, short && L == NARROW)
+            (&self.dot.chunks[..], self.dot.encoding, short && L == NARROW)
         {
             let lanes = |digits: &GroupDigits<L>| {
                 let ([a, c, b, d], second) = (digits[0], digits[1]);
@@ -442,7 +449,7 @@ mod tests {
     use ifonly_algebra::random::SeededRandom;
 
     #[test]
-    fn digits_times_weights_are_the_centred_symbol() {
+    fn digits_times_weights_are_the_centred_field_element() {
         let mut random = SeededRandom::new(1);
         for bits in [2, 8, 16, 17, 24, 30, 31, 40, 48, 61, 62] {
             let q = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap().q();
@@ -475,11 +482,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_end_before_their_sums_leave_32_bits() {
+    fn the_sums_of_every_chunk_fit_32_bits() {
         let mut random = SeededRandom::new(2);
         let store = RowStore::build(&[1], [[0u16]]).unwrap();
         let field = Field::above(1 << 30, ModulusRule::Deployment).unwrap();
-        let mut term = |number| PlaneTerm { number, factor: field.sample(&mut random), below: field.q() };
+        let mut term = |register| PlaneTerm { register, factor: field.sample(&mut random), below: field.q() };
         let terms: Vec<PlaneTerm> = (0..1000).map(&mut term).collect();
         let dot = Dot::<NARROW>::new(&field, &store, &Features::None, &terms, FieldElement::ONE).unwrap();
         assert_eq!(dot.chunks.iter().map(|chunk| chunk.planes.len()).sum::<usize>(), 1000);
@@ -493,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn two_digits_of_12_bits_hold_every_number_of_the_largest_field_that_they_are_for() {
+    fn two_digits_of_12_bits_represent_every_element_of_the_largest_supported_field() {
         let field = Field::new(16_777_213).unwrap();
         for value in [0, 1, 2047, 2048, field.q() - 1].into_iter().chain(8_380_000..8_400_000) {
             let digits = centred_digits::<NARROW>(&field, field.element(value).unwrap()).map(i64::from);

@@ -1,48 +1,51 @@
 //! Dot products modulo q in byte limbs: the plan for machines that multiply bytes with bytes and
-//! sum four products at once.
+//! sum four products in one instruction.
 //!
-//! A coefficient of F_q is written as `Σ_l digit_l·256^l` with signed bytes as digits; 3, 4 or 8 of
-//! them hold every residue of q ≤ 2^24, 2^32 and 2^64, if the representative is taken from the
-//! range that the digits span, which is not quite symmetric. Everything that is summed is a group
-//! of four bytes per row with four coefficients: four levels of one byte, two of two bytes (the
-//! upper byte with 256 times the coefficient), the lower or upper bytes of four squares, and the
-//! bytes of a number beside the rows.
+//! A coefficient of F_q is written as `Σ_l digit_l·256^l` with signed bytes as digits. 3, 4 or 8
+//! digits represent every residue for q ≤ 2^24, 2^32 and 2^64, if the representative is taken from
+//! the range of the digits, which is not symmetric around 0. Every term is a group of four bytes
+//! per row with four coefficients:
 //!
-//! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128
-//! added to the slope.
+//! - four levels of one byte;
+//! - two levels of two bytes (the upper byte has 256 times the coefficient);
+//! - the lower or upper bytes of four squares;
+//! - the bytes of a plane beside the rows.
+//!
+//! Squared norms of one-byte levels are computed as `Σ y·(y − 128)`, which is also a product of
+//! bytes, with 128 added to the slope.
 
 use crate::dot::limbs16::{Features, PlaneTerm, Width};
 use crate::row_store::{LevelBytes, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 
-/// The most limbs.
-pub(crate) const MOST_LIMBS: usize = 8;
-/// Groups of one piece: `48·4·255·128·257` and the squares beside them stay below 2^31, so two
-/// neighbouring limbs fit 32 bits.
-const PIECE_GROUPS: usize = 48;
-/// What the squares of two-byte levels may add to the lowest limb of a piece.
-const PIECE_SQUARES: u64 = 500_000_000;
+/// The largest number of limbs.
+pub(crate) const MAX_LIMBS: usize = 8;
+/// Groups of one chunk. `48·4·255·128·257` plus the squares stays below 2^31, so two adjacent limbs
+/// fit 32 bits.
+const CHUNK_GROUPS: usize = 48;
+/// A bound on the squares of two-byte levels in the lowest limb of a chunk.
+const CHUNK_SQUARES: u64 = 500_000_000;
 
 /// Four digits of each limb, lowest byte first.
-pub(crate) type ByteDigits = [[i8; 4]; MOST_LIMBS];
+pub(crate) type ByteDigits = [[i8; 4]; MAX_LIMBS];
 
-/// What is done with a feature group beside the products with its digits.
+/// The terms that a feature group contributes in addition to the products with its digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByteGroupEncoding {
     /// There are no feature groups.
     Planes,
-    /// Nothing.
+    /// No further terms.
     Bytes,
-    /// `Σ y·(y − 128)` is added.
+    /// The sum `Σ y·(y − 128)`.
     Norm,
-    /// The bytes of y² are two further groups, each with its own digits.
+    /// Two further groups: the low and the high bytes of y², each with its own digits.
     Squares,
-    /// `Σ y²` of two-byte levels below 2^15 is added.
+    /// The sum `Σ y²` of two-byte levels below 2^15.
     WordNorm,
 }
 
 impl ByteGroupEncoding {
-    /// Entries of [`Piece::groups`] for each group of the rows.
+    /// Entries of [`ByteChunk::groups`] for each group of the rows.
     pub(crate) const fn per_group(self) -> usize {
         if matches!(self, ByteGroupEncoding::Squares) { 3 } else { 1 }
     }
@@ -51,33 +54,33 @@ impl ByteGroupEncoding {
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteDot {
-    pub(crate) meaning: ByteGroupEncoding,
+    pub(crate) encoding: ByteGroupEncoding,
     pub(crate) q: u64,
-    /// 3, 4 or 8.
+    /// Number of limbs: 3, 4 or 8.
     pub(crate) limbs: usize,
-    pub(crate) pieces: Vec<ByteChunk>,
+    pub(crate) chunks: Vec<ByteChunk>,
 }
 
-/// ManifestParams whose sums fit their words.
+/// Terms whose sums fit their words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByteChunk {
-    /// What the sums start from: the digits of the constant.
-    pub(crate) start: [i32; MOST_LIMBS],
+    /// Initial values of the sums: the digits of the constant.
+    pub(crate) start: [i32; MAX_LIMBS],
     pub(crate) first_group: usize,
-    /// [`ByteMeaning::per_group`] entries per group.
+    /// [`ByteGroupEncoding::per_group`] entries for each group of the rows.
     pub(crate) groups: Vec<ByteDigits>,
-    /// Planes by number with their digits.
+    /// Indices of planes, with their digits.
     pub(crate) planes: Vec<(usize, ByteDigits)>,
 }
 
 impl ByteDot {
-    /// Planes of a number.
+    /// Planes of a register.
     pub(crate) fn planes(&self) -> usize {
-        if self.limbs == MOST_LIMBS { 2 } else { 1 }
+        if self.limbs == MAX_LIMBS { 2 } else { 1 }
     }
 
-    /// The plan of `constant + features + Σ factor·number`. `None` for what has no byte form: large
-    /// levels of two bytes, or their squares.
+    /// The plan of `constant + features + Σ factor·register`. `None` if byte limbs cannot express
+    /// it: large levels of two bytes, or their squares.
     pub(crate) fn new(
         width: Width,
         field: &Field,
@@ -86,7 +89,7 @@ impl ByteDot {
         terms: &[PlaneTerm],
         constant: FieldElement,
     ) -> Option<ByteDot> {
-        let meaning = match (features, store.level_bytes()) {
+        let encoding = match (features, store.level_bytes()) {
             (Features::None, _) => ByteGroupEncoding::Planes,
             (Features::Linear { norm: false, .. }, _) => ByteGroupEncoding::Bytes,
             (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteGroupEncoding::Norm,
@@ -94,28 +97,28 @@ impl ByteDot {
             (Features::Squares { .. }, LevelBytes::One) => ByteGroupEncoding::Squares,
             (Features::Squares { .. }, LevelBytes::Two) => return None,
         };
-        let mut planner = Planner::new(width, field, meaning);
+        let mut planner = Planner::new(width, field, encoding);
         for (limb, digit) in planner.digits([constant]).into_iter().enumerate() {
             planner.current.start[limb] = i32::from(digit[0]);
         }
         match features {
             Features::None => {}
             Features::Linear { slope, .. } if store.level_bytes() == LevelBytes::Two => {
-                for (slope, ranges) in slope.chunks(2).zip(store.max_levels().chunks(2)) {
+                for (slope, max_levels) in slope.chunks(2).zip(store.max_levels().chunks(2)) {
                     let both = |k: usize| {
                         let c = slope.get(k).copied().unwrap_or_default();
                         [c, field.mul(c, field.reduce(256))]
                     };
                     let ([a, b], [c, d]) = (both(0), both(1));
-                    let squares = ranges.iter().map(|&range| u64::from(range) * u64::from(range)).sum();
+                    let squares = max_levels.iter().map(|&level| u64::from(level) * u64::from(level)).sum();
                     planner
-                        .add_group([[a, b, c, d]], if meaning == ByteGroupEncoding::WordNorm { squares } else { 0 })?;
+                        .add_group([[a, b, c, d]], if encoding == ByteGroupEncoding::WordNorm { squares } else { 0 })?;
                 }
             }
             Features::Linear { norm, slope } => {
-                let moved = field.reduce(if *norm { 128 } else { 0 });
+                let offset = field.reduce(if *norm { 128 } else { 0 });
                 for slope in slope.chunks(4) {
-                    planner.add_group([padded(slope).map(|c| field.add(c, moved))], 0)?;
+                    planner.add_group([padded(slope).map(|c| field.add(c, offset))], 0)?;
                 }
             }
             Features::Squares { linear, square } => {
@@ -125,13 +128,12 @@ impl ByteDot {
                 }
             }
         }
-        terms.iter().for_each(|term| planner.add_number(term));
+        terms.iter().for_each(|term| planner.add_register(term));
         Some(planner.finish())
     }
 }
 
-/// Four coefficients; features that are not there are zero in every row, whatever they are
-/// multiplied with.
+/// Four coefficients. Missing features are zero in every row, so their coefficients do not matter.
 fn padded(coefficients: &[FieldElement]) -> [FieldElement; 4] {
     std::array::from_fn(|k| coefficients.get(k).copied().unwrap_or_default())
 }
@@ -145,20 +147,20 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(width: Width, field: &'a Field, meaning: ByteGroupEncoding) -> Self {
+    fn new(width: Width, field: &'a Field, encoding: ByteGroupEncoding) -> Self {
         let limbs = match width {
-            Width::Wide => MOST_LIMBS,
+            Width::Wide => MAX_LIMBS,
             Width::Narrow if field.q() <= 1 << 24 => 3,
             Width::Narrow => 4,
         };
-        let dot = ByteDot { meaning, q: field.q(), limbs, pieces: vec![] };
+        let dot = ByteDot { encoding, q: field.q(), limbs, chunks: vec![] };
         Planner { field, dot, current: ByteChunk::default(), squares: 0, groups_done: 0 }
     }
 
-    /// Digits of up to four coefficients.
+    /// The digits of up to four coefficients.
     fn digits<const K: usize>(&self, coefficients: [FieldElement; K]) -> ByteDigits {
-        let mut digits = [[0; 4]; MOST_LIMBS];
-        // The largest number with this many digits: 127 in each.
+        let mut digits = [[0; 4]; MAX_LIMBS];
+        // The largest number with this many digits, which has 127 in each.
         let largest = (0..self.dot.limbs).fold(0i128, |sum, _| sum * 256 + 127);
         for (k, c) in coefficients.into_iter().enumerate() {
             let value = i128::from(c.value());
@@ -172,13 +174,14 @@ impl<'a> Planner<'a> {
         digits
     }
 
-    /// A group of the rows; `squares` bounds what its norm adds. `None` if that alone is too much.
+    /// Adds a group of the rows. `squares` bounds its contribution to the norm; `None` if that
+    /// alone is too large.
     fn add_group<const P: usize>(&mut self, parts: [[FieldElement; 4]; P], squares: u64) -> Option<()> {
-        if squares > PIECE_SQUARES {
+        if squares > CHUNK_SQUARES {
             return None;
         }
-        if self.current.groups.len() + P > PIECE_GROUPS || self.squares + squares > PIECE_SQUARES {
-            self.start_piece();
+        if self.current.groups.len() + P > CHUNK_GROUPS || self.squares + squares > CHUNK_SQUARES {
+            self.start_chunk();
         }
         for part in parts {
             self.current.groups.push(self.digits(part));
@@ -188,12 +191,12 @@ impl<'a> Planner<'a> {
         Some(())
     }
 
-    fn add_number(&mut self, term: &PlaneTerm) {
+    fn add_register(&mut self, term: &PlaneTerm) {
         let planes = self.dot.planes();
         let mut factor = term.factor;
         for plane in 0..planes {
-            if self.current.groups.len() + self.current.planes.len() == PIECE_GROUPS {
-                self.start_piece();
+            if self.current.groups.len() + self.current.planes.len() == CHUNK_GROUPS {
+                self.start_chunk();
             }
             let coefficients = std::array::from_fn(|_| {
                 let this = factor;
@@ -201,18 +204,18 @@ impl<'a> Planner<'a> {
                 this
             });
             let digits = self.digits::<4>(coefficients);
-            self.current.planes.push((term.number * planes + plane, digits));
+            self.current.planes.push((term.register * planes + plane, digits));
         }
     }
 
-    fn start_piece(&mut self) {
+    fn start_chunk(&mut self) {
         let next = ByteChunk { first_group: self.groups_done, ..ByteChunk::default() };
-        self.dot.pieces.push(std::mem::replace(&mut self.current, next));
+        self.dot.chunks.push(std::mem::replace(&mut self.current, next));
         self.squares = 0;
     }
 
     fn finish(mut self) -> ByteDot {
-        self.dot.pieces.push(self.current);
+        self.dot.chunks.push(self.current);
         self.dot
     }
 }
@@ -227,13 +230,13 @@ mod tests {
     use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
 
     #[test]
-    fn pieces_have_no_more_groups_than_their_sums_have_room_for() {
+    fn chunks_have_no_more_groups_than_their_sums_allow() {
         let store = RowStore::build(&vec![255; 400], [vec![255u16; 400]]).unwrap();
         for bits in [21, 61] {
             let field = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap();
             let slope = vec![FieldElement::ONE; 400];
             let terms: Vec<PlaneTerm> =
-                (0..100).map(|number| PlaneTerm { number, factor: slope[0], below: field.q() }).collect();
+                (0..100).map(|register| PlaneTerm { register, factor: slope[0], below: field.q() }).collect();
             for features in [
                 Features::Linear { norm: true, slope: &slope },
                 Features::Squares { linear: &slope, square: &slope },
@@ -241,17 +244,17 @@ mod tests {
             ] {
                 let dot =
                     ByteDot::new(Width::of(&field), &field, &store, &features, &terms, FieldElement::ONE).unwrap();
-                let held = |piece: &ByteChunk| piece.groups.len() + piece.planes.len();
-                assert!(dot.pieces.iter().all(|piece| held(piece) <= PIECE_GROUPS), "{bits} bits, {features:?}");
-                // As few pieces as that takes.
-                let held: usize = dot.pieces.iter().map(held).sum();
-                assert!(dot.pieces.len() <= held / PIECE_GROUPS + 2, "{bits} bits, {features:?}");
+                let terms_of = |chunk: &ByteChunk| chunk.groups.len() + chunk.planes.len();
+                assert!(dot.chunks.iter().all(|chunk| terms_of(chunk) <= CHUNK_GROUPS), "{bits} bits, {features:?}");
+                // No more chunks than necessary.
+                let total: usize = dot.chunks.iter().map(terms_of).sum();
+                assert!(dot.chunks.len() <= total / CHUNK_GROUPS + 2, "{bits} bits, {features:?}");
             }
         }
     }
 
     #[test]
-    fn plans_are_the_forms_at_every_width() {
+    fn plans_evaluate_the_row_functions_at_every_width() {
         let mut random = SeededRandom::new(4);
         for bits in [5, 16, 24, 25, 31, 32, 62] {
             let q = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap().q();
@@ -276,7 +279,7 @@ mod tests {
                         (Features::Squares { linear: &slope, square: &squares }, true),
                     ];
                     for (features, squared) in cases {
-                        let shape = match features {
+                        let kind = match features {
                             _ if squared => RowFunctionKind::Polynomial(vec![slope.clone(), squares.clone()]),
                             Features::Linear { norm: true, .. } => {
                                 RowFunctionKind::Linear { norm: FieldElement::ONE, slope: slope.clone() }
@@ -284,19 +287,19 @@ mod tests {
                             _ => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: slope.clone() },
                         };
                         let width = Width::of(&field);
-                        let number = random.below(q);
-                        let term = PlaneTerm { number: 0, factor: field.sample(&mut random), below: q };
+                        let value = random.below(q);
+                        let term = PlaneTerm { register: 0, factor: field.sample(&mut random), below: q };
                         let Some(dot) = ByteDot::new(width, &field, &store, &features, &[term], constant) else {
                             assert!(squared && range > 255);
                             continue;
                         };
-                        let function = RowFunction { shape, constant };
+                        let function = RowFunction { kind, constant };
                         let expected = field.mul_add(
-                            field.element(number).unwrap(),
+                            field.element(value).unwrap(),
                             term.factor,
                             function.evaluate(&field, &levels),
                         );
-                        let words = [[number as u32; BLOCK_ROWS], [(number >> 32) as u32; BLOCK_ROWS]];
+                        let words = [[value as u32; BLOCK_ROWS], [(value >> 32) as u32; BLOCK_ROWS]];
                         let planes = Planes { words: words.as_flattened(), stride: BLOCK_ROWS };
                         for backend in Backend::available() {
                             let mut out = vec![7; width.planes() * BLOCK_ROWS];

@@ -1,17 +1,18 @@
-//! Forms by look-up: `Σ_k T_k[y_k]`, for tables and for every other form that the dot kernels do
-//! not take.
+//! Row functions by look-up tables: `Σ_k T_k[y_k]`, for tables and for every other row function
+//! that the dot kernels do not support.
 //!
-//! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of a
-//! few groups stay in the first-level cache while a tile passes. Two forms over the same rows, a
-//! cost and its gate, are looked up together: an entry holds both. Sums of 32 bits are not reduced
-//! here: what comes next (a dot product or a Montgomery product) takes any word and reduces anyway.
+//! Feature groups are the outer loop and the rows of a tile the inner loop, so that the tables of a
+//! few groups stay in the first-level cache for a whole tile. Two row functions over the same rows,
+//! such as a cost and its gate, are looked up together: an entry holds both values. Sums of 32 bits
+//! are not reduced here, because the next step (a dot product or a Montgomery product) accepts any
+//! word and reduces.
 
 use crate::backend::{Blocks, Kernels};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
 
-/// The tables of one form, or of two.
+/// The tables of one row function, or of two.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupTables {
     q: u64,
@@ -20,39 +21,39 @@ pub(crate) struct LookupTables {
 
 #[derive(Clone, Debug)]
 enum Entries {
-    /// One byte per level, and the sum of a row fits 32 bits.
+    /// One byte per level; the sum of a row fits 32 bits.
     One(Lookups<u32>),
-    /// The same for two forms, the second in the upper half.
+    /// The same for two row functions, the second in the upper half of an entry.
     Two(Lookups<u64>),
     /// One byte per level.
     Long(Lookups<u64>),
     /// Two bytes per level, one table per feature.
     Words { start: u64, columns: Vec<Vec<u64>> },
-    /// One byte per level, where a kernel looks bytes up.
+    /// One byte per level, for kernels that look up single bytes.
     Planes(PlaneTables),
 }
 
-/// Tables of one-byte levels with plain entries.
+/// Tables of one-byte levels, one entry per level.
 #[derive(Clone, Debug)]
 struct Lookups<E> {
     start: E,
-    /// Two feature groups each.
+    /// Each element has the tables of two feature groups.
     pairs: Vec<[[E; 256]; 2 * GROUP_BYTES]>,
 }
 
 /// The tables of four features, for one byte of their entries.
 pub(crate) type FourTables = [[u8; 256]; 4];
-/// Rows of more features than this go another way: their sums would not fit.
-const MOST_PLANE_FEATURES: usize = 4096;
+/// The largest number of features for [`PlaneTables`]. The sums of longer rows would overflow.
+const MAX_PLANE_FEATURES: usize = 4096;
 
-/// Tables of one-byte levels, each byte of the entries in a table of its own.
+/// Tables of one-byte levels with a separate table for each byte of the entries.
 #[derive(Clone, Debug)]
 pub(crate) struct PlaneTables {
     pub(crate) q: u64,
     pub(crate) constant: u64,
     /// Bytes of an entry.
     pub(crate) planes: usize,
-    /// For each group of four features, all planes, the lowest first.
+    /// For each group of four features, the tables of all bytes, the lowest first.
     pub(crate) groups: Vec<FourTables>,
 }
 
@@ -75,11 +76,11 @@ impl PlaneTables {
 }
 
 impl LookupTables {
-    /// The tables of `form` for the features of `store`.
+    /// The tables of `function` for the features of `store`.
     pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, function: &RowFunction) -> LookupTables {
         let columns = columns(field, store, function);
         let start = function.constant.value();
-        let planes = kernels.prefers_bytes() && store.features() <= MOST_PLANE_FEATURES;
+        let planes = kernels.prefers_bytes() && store.features() <= MAX_PLANE_FEATURES;
         let entries = match store.level_bytes() {
             LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, function.constant, columns)),
             LevelBytes::One if sums_fit(field, store) => {
@@ -91,7 +92,7 @@ impl LookupTables {
         LookupTables { q: field.q(), entries }
     }
 
-    /// The tables of two forms at once, where that is faster than one after the other.
+    /// The tables of two row functions together, if that is faster than separate tables.
     pub(crate) fn of_two(
         kernels: &dyn Kernels,
         field: &Field,
@@ -110,9 +111,9 @@ impl LookupTables {
         Some(LookupTables { q: field.q(), entries: Entries::Two(Lookups::new(start, columns, |value| value)) })
     }
 
-    /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32
-    /// bits apart; of two forms the other one stays in the upper halves of `sums`. Reduced where it
-    /// has an upper half.
+    /// Evaluates the tables for the rows `0..low.len()`. The lower 32 bits go to `low`, the upper
+    /// to `high` unless that is empty. The values are reduced if `high` is not empty. The values of
+    /// a second row function stay in the upper halves of `sums`.
     pub(crate) fn evaluate(
         &self,
         kernels: &dyn Kernels,
@@ -139,7 +140,7 @@ impl LookupTables {
                 start_from(lookups.start, low.len(), sums);
                 for (pair, tables) in lookups.pairs.iter().enumerate() {
                     for (group, tables) in tables.as_chunks::<GROUP_BYTES>().0.iter().enumerate() {
-                        // Reduced sums, so that four terms below 2^62 fit with room for none more.
+                        // Every sum is reduced, because four terms below 2^62 would fill 64 bits.
                         for_rows(blocks, 2 * pair + group, sums, |sum, [a, b, c, d]| {
                             let first = self.add(tables[0][a], tables[1][b]);
                             let second = self.add(tables[2][c], tables[3][d]);
@@ -154,7 +155,8 @@ impl LookupTables {
                 for (group, tables) in columns.chunks(2).enumerate() {
                     for_rows(blocks, group, sums, |sum, [a, b, c, d]| {
                         for (table, level) in tables.iter().zip([a | b << 8, c | d << 8]) {
-                            // Levels were checked against their ranges when the rows were loaded.
+                            // Levels were checked against their max levels when the rows were
+                            // loaded.
                             *sum = self.add(*sum, table.get(level).copied().unwrap_or(0));
                         }
                     });
@@ -170,16 +172,16 @@ impl LookupTables {
     }
 }
 
-/// Whether the sum of a row, with its constant, fits 32 bits.
+/// Whether the sum of a row, including the constant, fits 32 bits.
 fn sums_fit(field: &Field, store: &RowStore) -> bool {
     u128::from(field.q()) * (store.features() as u128 + 1) < 1 << 32
 }
 
-/// For each feature, the form's value at every level.
+/// For each feature, the value of the row function at every level.
 fn columns(field: &Field, store: &RowStore, function: &RowFunction) -> impl Iterator<Item = Vec<u64>> {
     let levels = |k: usize| 0..=store.max_levels()[k];
     (0..store.features())
-        .map(move |k| levels(k).map(|y| feature_value(field, &function.shape, k, y as u16).value()).collect())
+        .map(move |k| levels(k).map(|y| feature_value(field, &function.kind, k, y as u16).value()).collect())
 }
 
 impl<E: Copy + Default + std::ops::Add<Output = E>> Lookups<E> {
@@ -189,25 +191,27 @@ impl<E: Copy + Default + std::ops::Add<Output = E>> Lookups<E> {
             if k % (2 * GROUP_BYTES) == 0 {
                 pairs.push([[E::default(); 256]; 2 * GROUP_BYTES]);
             }
-            let tables = pairs.last_mut().expect("one was just pushed");
-            for (place, value) in tables[k % (2 * GROUP_BYTES)].iter_mut().zip(column) {
-                *place = entry(value);
+            let tables = pairs.last_mut().expect("a table was pushed for the first feature");
+            for (slot, value) in tables[k % (2 * GROUP_BYTES)].iter_mut().zip(column) {
+                *slot = entry(value);
             }
         }
         Lookups { start, pairs }
     }
 
-    /// The sum of the entries of every row.
+    /// Computes the sum of the entries of every row.
     fn sum_into(&self, blocks: Blocks<'_>, sums: &mut [E]) {
         let group_bytes = BLOCK_ROWS * GROUP_BYTES;
         sums.fill(self.start);
         for (pair, tables) in self.pairs.iter().enumerate() {
             let start = 2 * pair * group_bytes;
             for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(sums.chunks_mut(BLOCK_ROWS)) {
-                // The same groups one tile later: the hardware does not guess these steps.
+                // The same groups of the next tile: the hardware prefetcher does not predict this
+                // stride.
                 prefetch(block[start..].as_ptr().wrapping_add(blocks.bytes.len()), 2 * group_bytes);
                 let first = block[start..start + group_bytes].as_chunks().0;
-                // The tables of a last group that is alone are half empty: zeros for any level.
+                // If the last group has no partner, the second half of its tables is zero for every
+                // level.
                 let second = block.get(start + group_bytes..start + 2 * group_bytes).map_or(first, |b| b.as_chunks().0);
                 add_looked_up([first, second], tables, sums);
             }
@@ -215,7 +219,7 @@ impl<E: Copy + Default + std::ops::Add<Output = E>> Lookups<E> {
     }
 }
 
-/// Adds to each row's sum the entries of its eight levels.
+/// Adds the entries of eight levels to the sum of each row.
 fn add_looked_up<E: Copy + std::ops::Add<Output = E>>(
     levels: [&[[u8; GROUP_BYTES]]; 2],
     tables: &[[E; 256]; 2 * GROUP_BYTES],
@@ -230,25 +234,25 @@ fn add_looked_up<E: Copy + std::ops::Add<Output = E>>(
     }
 }
 
-/// Asks for bytes that will be read soon. They need not be there.
+/// Prefetches bytes that will be read soon. The address need not be valid.
 fn prefetch(from: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..length).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a prefetch may name any address, and every x86-64 has it.
+        // SAFETY: a prefetch accepts any address, and every x86-64 machine supports it.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, length);
 }
 
-/// The same word, of which the compiler knows nothing: it would gather vectors of entries piece by
-/// piece, which takes longer than adding them up.
+/// Returns the same word but hides its origin from the compiler. The compiler would otherwise build
+/// vectors from single entries, which takes longer than adding the entries.
 fn opaque(word: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     {
         let mut word = word;
-        // SAFETY: there is no instruction.
+        // SAFETY: the assembly is a comment without instructions.
         unsafe { std::arch::asm!("/* {0:e} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags)) };
         word
     }
@@ -273,7 +277,7 @@ fn feature_value(field: &Field, shape: &RowFunctionKind, k: usize, y: u16) -> Fi
 fn for_rows<S>(blocks: Blocks<'_>, group: usize, sums: &mut [S], add: impl Fn(&mut S, [usize; 4])) {
     let start = group * BLOCK_ROWS * GROUP_BYTES;
     for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(sums.chunks_mut(BLOCK_ROWS)) {
-        // A last group may be alone in its pair.
+        // The last group may have no partner in its pair.
         let Some(rows) = block.get(start..start + BLOCK_ROWS * GROUP_BYTES) else { return };
         let rows = rows.as_chunks::<GROUP_BYTES>().0;
         for (sum, &bytes) in sums.iter_mut().zip(rows) {
@@ -305,17 +309,17 @@ mod tests {
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
-    fn bytes_are_looked_up_as_the_form_says_on_every_backend() {
+    fn byte_look_ups_equal_the_row_function_on_every_backend() {
         let mut random = SeededRandom::new(15);
         for bits in [5, 8, 21, 31, 40, 62] {
             let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
-            for ranges in [vec![255; 9], vec![3; 4], vec![255, 0, 7]] {
-                let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
+            for max_levels in [vec![255; 9], vec![3; 4], vec![255, 0, 7]] {
+                let mut row = || max_levels.iter().map(|&level| random.below(u64::from(level) + 1) as u16).collect();
                 let rows: Vec<Vec<u16>> = (0..130).map(|_| row()).collect();
-                let store = RowStore::build(&ranges, &rows).unwrap();
-                let mut elements = |range: &u32| (0..=*range).map(|_| field.sample(&mut random)).collect();
-                let shape = RowFunctionKind::Table(ranges.iter().map(&mut elements).collect());
-                let function = RowFunction { shape, constant: field.neg(FieldElement::ONE) };
+                let store = RowStore::build(&max_levels, &rows).unwrap();
+                let mut elements = |max_level: &u32| (0..=*max_level).map(|_| field.sample(&mut random)).collect();
+                let kind = RowFunctionKind::Table(max_levels.iter().map(&mut elements).collect());
+                let function = RowFunction { kind, constant: field.neg(FieldElement::ONE) };
                 let tables = PlaneTables::new(&field, function.constant, columns(&field, &store, &function));
                 let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
                 for backend in Backend::available() {

@@ -1,4 +1,4 @@
-//! Inner products of levels with shares, by limb width, and table look-ups.
+//! Dot products of levels with coefficients in 16-bit limbs and in byte limbs, and look-up tables.
 
 pub(crate) mod limbs16;
 pub(crate) mod limbs8;

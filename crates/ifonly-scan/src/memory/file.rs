@@ -1,21 +1,21 @@
-//! The bytes of a file where they are: mapped into memory, or read into aligned memory where there
-//! is no map.
+//! The bytes of a file, mapped into memory, or read into aligned memory if mapping is not possible.
 //!
-//! A mapped file is neither copied nor held twice: the pages are those of the system's cache, all
-//! processes that map it share them, and what nobody touches need not be in memory. It starts on a
-//! huge page's boundary, so that systems that keep files in huge pages can map them so.
+//! A mapped file is neither copied nor held twice. Its pages belong to the page cache of the
+//! system, all processes that map the file share them, and pages that no process touches need not
+//! be in memory. The map starts on a huge-page boundary, so that systems that keep files in huge
+//! pages can use them.
 //!
-//! **The file must stay as it is while it is mapped.** A file that somebody cuts short ends the
-//! process (SIGBUS) when a page behind its end is read, and whoever overwrites it changes bytes
-//! that have been checked. Bundles are therefore never written to: a new one is put in place by
-//! renaming, and the old file lives until its last map is gone.
+//! **The file must not change while it is mapped.** If a process truncates the file, reading a page
+//! beyond its end kills this process (SIGBUS). If a process overwrites the file, bytes that have
+//! been checked change. Bundles are therefore never modified: a new bundle replaces the old one by
+//! renaming, and the old file exists until its last map is closed.
 
 use super::AlignedBytes;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// The first bytes of a file, as many as were asked for. They start at a multiple of 64.
+/// The first bytes of a file. They start at a multiple of 64.
 pub struct FileBytes(Source);
 
 enum Source {
@@ -28,8 +28,8 @@ enum Source {
 }
 
 impl FileBytes {
-    /// The first `length` bytes of a file. A shorter file is an error, before anything is mapped or
-    /// allocated.
+    /// Opens the first `length` bytes of a file. A shorter file is an error, which is detected
+    /// before anything is mapped or allocated.
     pub fn open(file: &File, length: usize) -> io::Result<FileBytes> {
         if file.metadata()?.len() < length as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -41,18 +41,18 @@ impl FileBytes {
         FileBytes::read(file, length)
     }
 
-    /// Lets go of bytes that are not needed for a while: where they are mapped, this process has
-    /// them no longer, and reads them from the file again when somebody wants them.
+    /// Releases bytes that are not needed for a while. If they are mapped, they no longer count
+    /// towards the memory of this process, and the next access reads them from the file again.
     pub fn release(&self, bytes: Range<usize>) {
         #[cfg(unix)]
         if let Source::Mapped(map) = &self.0 {
-            map.let_go(bytes);
+            map.release(bytes);
         }
         #[cfg(not(unix))]
         let _ = bytes;
     }
 
-    /// The same without a map.
+    /// Like [`FileBytes::open`], without a map.
     fn read(mut file: &File, length: usize) -> io::Result<FileBytes> {
         let mut bytes = AlignedBytes::try_zeroed(length).ok_or(io::ErrorKind::OutOfMemory)?;
         file.read_exact(&mut bytes.as_mut()[..length])?;
@@ -84,7 +84,8 @@ mod mapped {
     use std::os::fd::AsRawFd;
     use std::ptr;
 
-    /// A read-only map, inside a reservation that is long enough to start it where huge pages do.
+    /// A read-only map inside an address range that is long enough to start the map on a huge-page
+    /// boundary.
     pub(super) struct Map {
         reserved: *mut libc::c_void,
         reserved_length: usize,
@@ -92,34 +93,34 @@ mod mapped {
         length: usize,
     }
 
-    // SAFETY: the pages are only ever read, and the addresses belong to this value alone until it
-    // is dropped.
+    // SAFETY: the pages are only read, and the addresses belong to this value alone until it is
+    // dropped.
     unsafe impl Send for Map {}
     // SAFETY: as above.
     unsafe impl Sync for Map {}
 
     impl Map {
-        /// `None` where the system refuses, as it does for an empty map and on some file systems.
+        /// `None` if the system refuses, as for an empty map and on some file systems.
         pub(super) fn new(file: &File, length: usize) -> Option<Map> {
             let reserved_length = length.checked_add(HUGE_PAGE)?;
             if length == 0 {
                 return None;
             }
             let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE);
-            // SAFETY: asks for fresh addresses, which nothing else uses; nothing can be read there
+            // SAFETY: reserves fresh addresses, which nothing else uses and which are not readable
             // yet.
             let reserved = unsafe { libc::mmap(ptr::null_mut(), reserved_length, none, flags, -1, 0) };
             if reserved == libc::MAP_FAILED {
                 return None;
             }
-            // From here on, dropping gives the addresses back.
+            // From here on, dropping `map` releases the addresses.
             let mut map = Map { reserved, reserved_length, start: ptr::null(), length: 0 };
-            let place = reserved.wrapping_byte_add(reserved.align_offset(HUGE_PAGE));
+            let address = reserved.wrapping_byte_add(reserved.align_offset(HUGE_PAGE));
             let (read, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_FIXED);
-            // SAFETY: replaces addresses of the reservation only: it has HUGE_PAGE bytes more than
-            // the map, and the next boundary is less than that away. The descriptor is open; the
+            // SAFETY: replaces only addresses of the reservation, which is HUGE_PAGE bytes longer
+            // than the map; the next boundary is less than that away. The descriptor is open; the
             // map outlives it.
-            let start = unsafe { libc::mmap(place, length, read, flags, file.as_raw_fd(), 0) };
+            let start = unsafe { libc::mmap(address, length, read, flags, file.as_raw_fd(), 0) };
             if start == libc::MAP_FAILED {
                 return None;
             }
@@ -129,29 +130,27 @@ mod mapped {
         }
 
         pub(super) fn bytes(&self) -> &[u8] {
-            // SAFETY: `length` readable bytes start here and stay until `self` is dropped. That
-            // nobody changes them is what the module asks of whoever keeps the file; the language
-            // has no way to make sure.
+            // SAFETY: `length` readable bytes start here and exist until `self` is dropped. The
+            // module requires that no process changes the file; the language cannot enforce this.
             unsafe { std::slice::from_raw_parts(self.start, self.length) }
         }
 
-        pub(super) fn let_go(&self, bytes: Range<usize>) {
-            // Whole pages of any size that systems have.
-            const PAGES: usize = 1 << 16;
-            let (first, end) = (bytes.start.next_multiple_of(PAGES), bytes.end.min(self.length) / PAGES * PAGES);
+        pub(super) fn release(&self, bytes: Range<usize>) {
+            // A multiple of every common page size.
+            const PAGE: usize = 1 << 16;
+            let (first, end) = (bytes.start.next_multiple_of(PAGE), bytes.end.min(self.length) / PAGE * PAGE);
             if first < end {
-                let place = self.start.wrapping_add(first).cast_mut().cast();
-                // SAFETY: inside the map, whose pages nobody writes to: what is read there later
-                // comes from the file again, with the same bytes. A refusal costs only memory.
-                unsafe { libc::madvise(place, end - first, libc::MADV_DONTNEED) };
+                let address = self.start.wrapping_add(first).cast_mut().cast();
+                // SAFETY: inside the map, whose pages are never written: a later read gets the same
+                // bytes from the file. A refusal costs only memory.
+                unsafe { libc::madvise(address, end - first, libc::MADV_DONTNEED) };
             }
         }
     }
 
     impl Drop for Map {
         fn drop(&mut self) {
-            // SAFETY: exactly what was reserved, with the file's pages inside; `self` was the last
-            // to point there.
+            // SAFETY: exactly the reserved range, including the map; `self` was its last user.
             unsafe { libc::munmap(self.reserved, self.reserved_length) };
         }
     }
@@ -163,25 +162,25 @@ mod tests {
     use std::io::Write;
 
     fn file_of(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf, File) {
-        let desk = tempfile::tempdir().unwrap();
-        let path = desk.path().join("bytes");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bytes");
         File::create(&path).unwrap().write_all(bytes).unwrap();
         let file = File::open(&path).unwrap();
-        (desk, path, file)
+        (dir, path, file)
     }
 
     #[test]
-    fn a_file_has_its_bytes_mapped_or_read_at_an_aligned_place() {
-        // Less than a page, whole pages, and more than a huge page with a rest.
+    fn a_file_is_mapped_or_read_at_an_aligned_address() {
+        // Less than a page, whole pages, and more than a huge page with a remainder.
         for length in [0, 1, 4096, 8192, (2 << 20) + 77] {
-            let bytes: Vec<u8> = (0..length).map(|place| (place * 7 % 251) as u8).collect();
-            let (_desk, _, file) = file_of(&bytes);
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 7 % 251) as u8).collect();
+            let (_dir, _, file) = file_of(&bytes);
             for part in [length, length / 2] {
                 for opened in [FileBytes::open(&file, part).unwrap(), FileBytes::read(&reopened(&file), part).unwrap()]
                 {
                     assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
                     assert!(part == 0 || opened.as_ref().as_ptr().addr().is_multiple_of(64));
-                    // Bytes that were let go, and some that are not there, are as they were.
+                    // Released bytes are unchanged, also if the range exceeds the file.
                     opened.release(0..part / 2);
                     opened.release(part / 3..part + 99);
                     assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
@@ -191,7 +190,7 @@ mod tests {
         }
     }
 
-    /// From the beginning: a read moves on, a map does not.
+    /// A handle at the start of the file: reading moves the file position, mapping does not.
     fn reopened(file: &File) -> File {
         use std::io::Seek;
         let mut file = file.try_clone().unwrap();
@@ -202,13 +201,13 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_map_outlives_the_name_and_the_descriptor_of_its_file() {
-        let (desk, path, file) = file_of(&[9; 10_000]);
+        let (dir, path, file) = file_of(&[9; 10_000]);
         let opened = FileBytes::open(&file, 10_000).unwrap();
         assert!(matches!(opened.0, Source::Mapped(_)));
         drop(file);
-        std::fs::rename(&path, desk.path().join("old")).unwrap();
+        std::fs::rename(&path, dir.path().join("old")).unwrap();
         std::fs::write(&path, [1; 10_000]).unwrap();
-        std::fs::remove_file(desk.path().join("old")).unwrap();
+        std::fs::remove_file(dir.path().join("old")).unwrap();
         assert!(opened.as_ref().iter().all(|&byte| byte == 9));
     }
 }

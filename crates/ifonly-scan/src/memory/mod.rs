@@ -1,9 +1,8 @@
-//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use
-//! them; and files as memory.
+//! Memory for row stores and row function values, aligned for huge pages; and files as memory.
 //!
-//! A scan touches every page once. With 4 KiB pages the address translation alone costs a third of
-//! the read speed, so large buffers start on a 2 MiB boundary and ask the kernel for 2 MiB pages;
-//! where it refuses, nothing breaks.
+//! A scan touches every page once. With 4 KiB pages, address translation alone costs a third of the
+//! read speed. Large buffers therefore start on a 2 MiB boundary and ask the kernel for 2 MiB
+//! pages. If the kernel refuses, only speed is lost.
 
 mod file;
 
@@ -13,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 const HUGE_PAGE: usize = 2 << 20;
-/// Enough for every vector load and a cache line.
+/// Alignment for every vector load and a cache line.
 const LINE: usize = 64;
 
 /// Zeroed bytes at an aligned address.
@@ -33,14 +32,14 @@ impl AlignedBytes {
         AlignedBytes::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(layout_of(length)))
     }
 
-    /// `length` zeros, if there is memory for them.
+    /// `length` zeros, or `None` if there is not enough memory.
     pub(crate) fn try_zeroed(length: usize) -> Option<AlignedBytes> {
         let layout = layout_of(length);
         // SAFETY: the layout has a non-zero size.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         advise_huge_pages(start.as_ptr(), length);
-        // SAFETY: `start` points at `layout.size()` writable bytes. Written after the advice, so
-        // that the first touch already takes huge pages.
+        // SAFETY: `start` points at `layout.size()` writable bytes. They are written after the
+        // advice, so that the first touch already allocates huge pages.
         unsafe { start.as_ptr().write_bytes(0, layout.size()) };
         Some(AlignedBytes { start, layout })
     }
@@ -48,15 +47,15 @@ impl AlignedBytes {
     /// The same bytes followed by zeros up to `length`.
     pub(crate) fn grown(&self, length: usize) -> AlignedBytes {
         let mut bigger = AlignedBytes::zeroed(length);
-        let kept = self.layout.size().min(length);
-        bigger.as_mut()[..kept].copy_from_slice(&self.as_ref()[..kept]);
+        let copied = self.layout.size().min(length);
+        bigger.as_mut()[..copied].copy_from_slice(&self.as_ref()[..copied]);
         bigger
     }
 
     /// The bytes as words in the machine's order.
     pub(crate) fn words(&self) -> &[u32] {
-        // SAFETY: the start is aligned to a cache line, the length rounded down, and any bits are a
-        // word.
+        // SAFETY: the start is aligned to a cache line, the length is rounded down, and any bits
+        // are a valid word.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.layout.size() / 4) }
     }
 
@@ -74,7 +73,7 @@ impl AlignedBytes {
 
 fn layout_of(length: usize) -> Layout {
     let alignment = if length >= HUGE_PAGE { HUGE_PAGE } else { LINE };
-    Layout::from_size_align(length.max(1), alignment).expect("a row store fits the address space")
+    Layout::from_size_align(length.max(1), alignment).expect("a row store must fit the address space")
 }
 
 impl std::fmt::Debug for AlignedBytes {
@@ -83,56 +82,56 @@ impl std::fmt::Debug for AlignedBytes {
     }
 }
 
-/// Buffers that a finished query left for the next: fresh pages cost as much as filling them.
+/// Buffers of finished queries for reuse: allocating fresh pages takes as long as filling them.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool(Mutex<Vec<AlignedBytes>>);
 
 impl BufferPool {
-    /// More would hold memory that a busy moment once needed.
-    const KEPT: usize = 2;
+    /// Largest number of free buffers. More would hold memory after a peak of load.
+    const MAX_FREE: usize = 2;
 
-    /// At least `length` bytes; their contents are whatever they were.
+    /// A buffer of at least `length` bytes with undefined content.
     pub(crate) fn take(&self, length: usize) -> AlignedBytes {
-        let mut kept = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut free = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let fits = |bytes: &AlignedBytes| bytes.layout.size() >= length && bytes.layout.size() / 2 <= length;
-        match kept.iter().position(fits) {
-            Some(place) => kept.swap_remove(place),
+        match free.iter().position(fits) {
+            Some(index) => free.swap_remove(index),
             None => {
-                drop(kept);
+                drop(free);
                 AlignedBytes::zeroed(length)
             }
         }
     }
 
-    /// Keeps the largest.
+    /// Returns buffers to the pool, which keeps the largest.
     pub(crate) fn give_back(&self, buffers: Vec<AlignedBytes>) {
-        let mut kept = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        kept.extend(buffers.into_iter().filter(|bytes| bytes.layout.size() >= HUGE_PAGE));
-        kept.sort_by_key(|bytes| std::cmp::Reverse(bytes.layout.size()));
-        kept.truncate(Self::KEPT);
+        let mut free = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        free.extend(buffers.into_iter().filter(|bytes| bytes.layout.size() >= HUGE_PAGE));
+        free.sort_by_key(|bytes| std::cmp::Reverse(bytes.layout.size()));
+        free.truncate(Self::MAX_FREE);
     }
 }
 
-/// `out[place_i] = item_i`, for items that go to many places in turn, each time behind the last
-/// item there.
+/// `out[positions[i]] = items[i]`, for positions in several buckets, each bucket filled in
+/// ascending order.
 ///
-/// A store that opens a new line of memory waits for it and holds up all later ones, so each asks
-/// for the line of an item that will come a little behind it. Inlined, the loop would have to share
-/// its registers and takes half as long again.
+/// A store to a new cache line waits for the line and delays all later stores. Each store therefore
+/// prefetches the line of a position slightly after its own. The function is not inlined: inlined,
+/// the loop would share CPU registers with its caller and take half as long again.
 #[inline(never)]
-pub(crate) fn scatter<T: Copy>(places: &[u32], items: &[T], out: &mut [T]) {
-    const BEHIND: usize = 4;
-    for (&place, &item) in places.iter().zip(items) {
-        prefetch(out.as_ptr().wrapping_add(place as usize + BEHIND));
-        out[place as usize] = item;
+pub(crate) fn scatter<T: Copy>(positions: &[u32], items: &[T], out: &mut [T]) {
+    const PREFETCH_ITEMS: usize = 4;
+    for (&position, &item) in positions.iter().zip(items) {
+        prefetch(out.as_ptr().wrapping_add(position as usize + PREFETCH_ITEMS));
+        out[position as usize] = item;
     }
 }
 
-/// Asks for the memory at an address, which may be any.
+/// Prefetches the memory at an address. Any address is allowed.
 #[cfg(target_arch = "x86_64")]
 fn prefetch<T>(address: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: every x86-64 has SSE, and a prefetch may name any address.
+    // SAFETY: every x86-64 machine has SSE, and a prefetch accepts any address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
@@ -157,8 +156,8 @@ impl Drop for AlignedBytes {
 fn advise_huge_pages(start: *mut u8, length: usize) {
     let whole_pages = length / HUGE_PAGE * HUGE_PAGE;
     if whole_pages > 0 {
-        // SAFETY: the range lies inside one live allocation or map; the advice changes no contents.
-        // A refusal costs only speed.
+        // SAFETY: the range is inside one live allocation or map; the advice changes no content. A
+        // refusal costs only speed.
         unsafe { libc::madvise(start.cast(), whole_pages, libc::MADV_HUGEPAGE) };
     }
 }
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_the_bytes_and_large_memory_begins_where_huge_pages_do() {
+    fn buffers_are_readable_as_words_and_large_ones_are_aligned_to_huge_pages() {
         for length in [1, 4, 7, 64, HUGE_PAGE - 1, HUGE_PAGE, HUGE_PAGE + 5] {
             let mut bytes = AlignedBytes::zeroed(length);
             assert_eq!((bytes.words().len(), bytes.words_mut().len()), (length / 4, length / 4));
@@ -181,18 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn the_two_largest_buffers_are_used_again_where_they_fit() {
-        let spare = BufferPool::default();
+    fn the_two_largest_buffers_are_reused_if_they_fit() {
+        let pool = BufferPool::default();
         let lengths = [HUGE_PAGE - 1, 2 * HUGE_PAGE, HUGE_PAGE, 6 * HUGE_PAGE];
-        spare.give_back(lengths.map(AlignedBytes::zeroed).into());
-        let taken = |length: usize| spare.take(length).layout.size();
-        // Twice as long is not too long.
+        pool.give_back(lengths.map(AlignedBytes::zeroed).into());
+        let taken = |length: usize| pool.take(length).layout.size();
+        // A buffer of twice the length is not too long.
         assert_eq!(taken(HUGE_PAGE), 2 * HUGE_PAGE);
         assert_eq!(taken(HUGE_PAGE), HUGE_PAGE);
         assert_eq!(taken(HUGE_PAGE - 1), HUGE_PAGE - 1);
         assert_eq!(taken(6 * HUGE_PAGE + 1), 6 * HUGE_PAGE + 1);
         assert_eq!(taken(3 * HUGE_PAGE - 1), 3 * HUGE_PAGE - 1);
         assert_eq!(taken(6 * HUGE_PAGE), 6 * HUGE_PAGE);
-        assert!(spare.0.lock().unwrap().is_empty());
+        assert!(pool.0.lock().unwrap().is_empty());
     }
 }

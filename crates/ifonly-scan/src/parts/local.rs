@@ -1,10 +1,10 @@
-//! A part that is a row store in this process, and its form values for whoever wants them.
+//! A part that is a row store in this process.
 
 use super::{PartError, RowFunctions, RowPart, ValueStream};
 use crate::dot::limbs16::Width;
 use crate::row_store::{BLOCK_ROWS, RowStore};
 use crate::scan::plan::Placement;
-use crate::scan::scanner::{Scanner, Scattered, check_forms};
+use crate::scan::scanner::{Scanner, Scattered, check_functions};
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::shuffle::BucketIndices;
 use std::ops::Range;
@@ -19,8 +19,8 @@ pub struct LocalPart {
 }
 
 impl LocalPart {
-    /// The store's first row is row `first_row` of the database. Its values come from the scanner's
-    /// backend and threads.
+    /// A part whose first row is row `first_row` of the database. The scanner's backend and threads
+    /// compute its values.
     pub fn new(scanner: &Scanner, store: Arc<RowStore>, first_row: usize) -> LocalPart {
         LocalPart { scanner: scanner.clone(), store, first_row }
     }
@@ -31,37 +31,41 @@ impl RowPart for LocalPart {
         self.first_row..self.first_row + self.store.rows()
     }
 
-    fn ranges(&self) -> &[u32] {
+    fn max_levels(&self) -> &[u32] {
         self.store.max_levels()
     }
 
     fn evaluate<'a>(
         &'a self,
         functions: &'a RowFunctions,
-        digits: Option<&BucketIndices>,
+        buckets: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
-        let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
-        check_forms(self.store.features(), functions.row_functions()).map_err(|error| unfit(error.to_string()))?;
-        // Other widths go in stored order (see `Placement`); who asks for them by bucket may be
-        // anybody.
-        if digits.is_some() && !Placement::moves(functions.words_per_row()) {
-            return Err(unfit(format!("{} words per row do not go through buckets", functions.words_per_row())));
+        let unavailable = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
+        check_functions(self.store.features(), functions.row_functions())
+            .map_err(|error| unavailable(error.to_string()))?;
+        // Other widths use stored order (see `Placement`). The request may come from another
+        // process, so it is checked.
+        if buckets.is_some() && !Placement::fits_buckets(functions.words_per_row()) {
+            return Err(unavailable(format!(
+                "the bucket shuffle does not support rows of {} words",
+                functions.words_per_row()
+            )));
         }
         let program = TileProgram::values(self.scanner.kernels(), &self.store, &functions.job());
         let values = LocalValues { part: self, program, functions };
-        Ok(match digits {
+        Ok(match buckets {
             None => Box::new(InOrder { values, next: 0 }),
-            Some(digits) => {
+            Some(buckets) => {
                 let scattered = self.scanner.scattered(
                     self.store.rows(),
                     functions.row(),
-                    |rows| digits.scatter(rows.start + self.first_row..rows.end + self.first_row),
+                    |rows| buckets.scatter(rows.start + self.first_row..rows.end + self.first_row),
                     |start, out, scratch| {
                         values.read(start, out, scratch);
                         Ok(())
                     },
                 )?;
-                Box::new(ByBucket { scattered, bucket: 0, part: 0, done: 0 })
+                Box::new(ByBucket { scattered, bucket: 0, chunk: 0, done: 0 })
             }
         })
     }
@@ -72,7 +76,7 @@ impl RowPart for LocalPart {
     }
 }
 
-/// The compiled forms.
+/// Row functions compiled for a part.
 struct LocalValues<'a> {
     part: &'a LocalPart,
     program: TileProgram<'a>,
@@ -80,7 +84,7 @@ struct LocalValues<'a> {
 }
 
 impl LocalValues<'_> {
-    /// From any row of the store on; a scan begins at whole blocks only.
+    /// Computes the values from row `start` on. A scan starts only at block boundaries.
     fn read(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) {
         let words = self.functions.words_per_row();
         let (block, before) = (start / BLOCK_ROWS * BLOCK_ROWS, start % BLOCK_ROWS);
@@ -90,14 +94,14 @@ impl LocalValues<'_> {
             let mut values = vec![0; rows * words];
             self.program.write_rows(block, &mut values, scratch);
             let length = rest.len().min((rows - before) * words);
-            let (first, behind) = rest.split_at_mut(length);
+            let (first, remaining) = rest.split_at_mut(length);
             first.copy_from_slice(&values[before * words..][..first.len()]);
-            (rest, next) = (behind, block + BLOCK_ROWS);
+            (rest, next) = (remaining, block + BLOCK_ROWS);
         }
         if !rest.is_empty() {
             self.program.write_rows(next, rest, scratch);
         }
-        // Narrow sums of table entries come unreduced.
+        // Narrow sums of table entries are not reduced.
         if Width::of(self.functions.field()) == Width::Narrow {
             let q = self.functions.field().q() as u32;
             out.iter_mut().filter(|word| **word >= q).for_each(|word| *word %= q);
@@ -117,12 +121,12 @@ impl ValueStream for InOrder<'_> {
         let rows = self.next..self.next + out.len().checked_div(row.bytes()).unwrap_or(0);
         if rows.end > part.store.rows() {
             let wanted = rows.start + part.first_row..rows.end + part.first_row;
-            return Err(PartError::Elsewhere { wanted, held: part.rows() });
+            return Err(PartError::OutOfRange { wanted, held: part.rows() });
         }
-        part.scanner.in_spans(out, row.bytes(), |first, out, scratch| {
+        part.scanner.fill_spans(out, row.bytes(), |first, out, scratch| {
             let mut words = vec![0; out.len() / row.bytes() * row.words()];
             self.values.read(rows.start + first, &mut words, scratch);
-            row.shorten(&words, out);
+            row.words_to_bytes(&words, out);
         });
         self.next = rows.end;
         Ok(())
@@ -132,28 +136,28 @@ impl ValueStream for InOrder<'_> {
 /// Values bucket by bucket.
 struct ByBucket {
     scattered: Scattered,
-    /// Where reading is: in this bucket, at this part of the scattered rows, so many bytes of it
-    /// done.
+    /// Read position: the bucket, the chunk of the scattered rows, and the bytes read of that
+    /// chunk.
     bucket: usize,
-    part: usize,
+    chunk: usize,
     done: usize,
 }
 
 impl ValueStream for ByBucket {
     fn read(&mut self, mut out: &mut [u8]) -> Result<(), PartError> {
         while !out.is_empty() {
-            if self.part == self.scattered.parts() {
-                (self.bucket, self.part) = (self.bucket + 1, 0);
+            if self.chunk == self.scattered.chunks() {
+                (self.bucket, self.chunk) = (self.bucket + 1, 0);
             }
-            let values = self.scattered.values(self.bucket, self.part).ok_or(PartError::TooFew)?;
+            let values = self.scattered.values(self.bucket, self.chunk).ok_or(PartError::TooFew)?;
             let left = &values[self.done..];
             let length = left.len().min(out.len());
-            let (here, behind) = out.split_at_mut(length);
+            let (here, remaining) = out.split_at_mut(length);
             here.copy_from_slice(&left[..length]);
-            out = behind;
+            out = remaining;
             self.done += length;
             if self.done == values.len() {
-                (self.part, self.done) = (self.part + 1, 0);
+                (self.chunk, self.done) = (self.chunk + 1, 0);
             }
         }
         Ok(())

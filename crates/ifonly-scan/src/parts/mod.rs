@@ -1,35 +1,35 @@
-//! A database in parts: form values of rows [a, b), from a store here or from elsewhere, before
-//! order, pads and packing.
+//! A database in parts: row function values of the rows [a, b), from a store in this process or
+//! from a shard, before the order, pads and packing are applied.
 //!
-//! A form value depends on its row alone, so whoever holds rows [a, b) can compute theirs and needs
-//! to know nothing else. All that goes by the position in the whole answer (the order, pads, ρ, σ,
-//! μ, row shares, packing) is done where the parts meet, in [`Scanner::answer_parts`]. The answer
-//! has the same bits for every cut into parts.
+//! A row function value depends only on its row. A process with the rows [a, b) can therefore
+//! compute their values without any other input. Everything that depends on the position in the
+//! whole answer (the order, pads, ρ, σ, μ, row shares, packing) is done in
+//! [`Scanner::answer_parts`]. The answer has the same bits for every division into parts.
 //!
 //! ```text
 //! Part [0, a) ── values ──┐
 //! Part [a, b) ── values ──┼──▶ order ──▶ pads ──▶ packing
 //! Part [b, M) ── values ──┘
 //! ```
-//! One store with all rows is the usual case and keeps its fast way, in which values never leave
+//!
+//! One store with all rows is the usual case. It is scanned directly, so that values never leave
 //! the cache.
 //!
-//! For a shuffled answer parts give their values bucket by bucket (see
-//! [`ifonly_algebra::shuffle`]), so that whoever puts the parts together holds a few buckets and
-//! not all rows.
+//! For a shuffled answer, parts deliver their values bucket by bucket (see
+//! [`ifonly_algebra::shuffle`]). The frontend then holds a few buckets instead of all rows.
 //!
-//! Records are the same with less: the sum over all rows is the sum of the parts' sums
+//! Records work in the same way: the sum over all rows is the sum of the sums of the parts
 //! ([`RecordPart`]).
 
 mod local;
 mod records;
 
-use crate::compact_values::{RowValues, whole};
+use crate::compact_values::{RowValues, join_words};
 use crate::dot::limbs16::Width;
 use crate::row_store::{RowStore, RowStoreBuilder, StoreError};
 use crate::scan::plan::Placement;
 use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
-use crate::tile::used_forms;
+use crate::tile::used_functions;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowProgram, ScanJob};
 use ifonly_algebra::shuffle::BucketIndices;
@@ -39,37 +39,37 @@ use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroize;
 
-/// Why parts do not make a database, or do not give what they hold.
+/// Why parts are not a database, or did not deliver their values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartError {
-    /// No part at all.
-    #[error("a database in parts has at least one part")]
-    None,
-    /// Rows are missing, or there twice.
-    #[error("the part from row {have} on does not follow the one that ends at row {need}")]
+    /// There is no part.
+    #[error("a database needs at least one part")]
+    NoParts,
+    /// Rows are missing or duplicated.
+    #[error("a part starts at row {have}, but the parts before it end at row {need}")]
     Gap {
-        /// Where a part begins.
+        /// First row of the part.
         have: usize,
-        /// Where it should.
+        /// First row that is not covered yet.
         need: usize,
     },
-    /// The parts are of different databases.
-    #[error("the part from row {0} on has other ranges than the one before, or records of another length")]
-    Shape(usize),
-    /// The ranges are not those of rows.
+    /// The parts belong to different databases.
+    #[error("the part from row {0} on has other max levels or another record length than the first part")]
+    Mismatch(usize),
+    /// The max levels are not valid for rows.
     #[error("{0}")]
-    Ranges(String),
-    /// Somebody asked a part for rows that it does not hold.
-    #[error("rows {} to {} are not in the part from row {} to {}", wanted.start, wanted.end, held.start, held.end)]
-    Elsewhere {
-        /// What was asked for.
+    MaxLevels(String),
+    /// A part was asked for rows that it does not have.
+    #[error("the rows {}..{} are not in the part with the rows {}..{}", wanted.start, wanted.end, held.start, held.end)]
+    OutOfRange {
+        /// Requested rows.
         wanted: Range<usize>,
-        /// What is there.
+        /// Rows of the part.
         held: Range<usize>,
     },
     /// A selection of records is for another number of rows.
-    #[error("a selection of {have} bytes; {need} are needed")]
+    #[error("the selection has length {have} instead of {need} bytes")]
     Selection {
         /// Bytes found.
         have: usize,
@@ -77,32 +77,32 @@ pub enum PartError {
         need: usize,
     },
     /// The part cannot be reached, or cannot answer.
-    #[error("rows {} to {} cannot be had: {reason}", rows.start, rows.end)]
+    #[error("the rows {}..{} are not available: {reason}", rows.start, rows.end)]
     Unavailable {
-        /// Which.
+        /// Rows of the part.
         rows: Range<usize>,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// A part has fewer rows than it said.
-    #[error("a part has no more rows to give")]
+    /// A part delivered fewer rows than it announced.
+    #[error("a part delivered fewer rows than it announced")]
     TooFew,
-    /// A part gave a number that is no value of the field.
-    #[error("the part with rows {} to {} gave a number that is not below q", .0.start, .0.end)]
-    NoSymbol(Range<usize>),
+    /// A part delivered a number that is not below q.
+    #[error("the part with the rows {}..{} delivered a number that is not a field element", .0.start, .0.end)]
+    NotReduced(Range<usize>),
 }
 
-/// Forms whose values are wanted, without anything that says what becomes of them. They are shares:
-/// wiped on drop, never printed.
+/// Row functions to evaluate, without the outputs that use them. They contain shares, so they are
+/// wiped on drop and never printed.
 pub struct RowFunctions {
     field: Field,
-    /// Each form as an output, so that a scan of them is a scan like any other.
+    /// Each row function is an output, so that evaluating them is an ordinary scan.
     program: RowProgram,
 }
 
 impl std::fmt::Debug for RowFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Forms({}, ..)", self.program.functions.len())
+        write!(f, "RowFunctions({}, ..)", self.program.functions.len())
     }
 }
 
@@ -113,16 +113,16 @@ impl Drop for RowFunctions {
 }
 
 impl RowFunctions {
-    /// These forms over a field.
+    /// Row functions over a field.
     pub fn new(field: &Field, functions: impl Into<Vec<RowFunction>>) -> RowFunctions {
         let functions = functions.into();
         let outputs: Vec<OutputExpr> = (0..functions.len()).map(OutputExpr::Plain).collect();
         RowFunctions { field: field.clone(), program: RowProgram::new(functions, outputs) }
     }
 
-    /// The forms that a job's outputs use, in the order in which a scan gathers them.
+    /// The row functions that the outputs of a job use, in the order in which a scan gathers them.
     fn of(job: &ScanJob<'_>) -> RowFunctions {
-        let used = used_forms(job).into_iter().map(|function| job.program.functions[function].clone());
+        let used = used_functions(job).into_iter().map(|function| job.program.functions[function].clone());
         RowFunctions::new(job.field, used.collect::<Vec<_>>())
     }
 
@@ -131,13 +131,13 @@ impl RowFunctions {
         &self.field
     }
 
-    /// The forms.
+    /// The row functions.
     pub fn row_functions(&self) -> &[RowFunction] {
         &self.program.functions
     }
 
-    /// Bytes of one row: the values of all forms, one after another, each little-endian in as many
-    /// whole bytes as q has.
+    /// Bytes of one row: the values of all row functions in order, each little-endian in ⌈b/8⌉
+    /// bytes if q has b bits.
     pub fn bytes_per_row(&self) -> usize {
         self.row().bytes()
     }
@@ -158,63 +158,64 @@ impl RowFunctions {
     fn are_reduced(&self, words: &[u32]) -> bool {
         let q = self.field.q();
         match Width::of(&self.field) {
-            // Without a branch for every value.
+            // Without a branch per value.
             Width::Narrow => words.iter().fold(true, |fits, &word| fits & (u64::from(word) < q)),
-            Width::Wide => words.as_chunks().0.iter().all(|halves| whole(halves) < q),
+            Width::Wide => words.as_chunks().0.iter().all(|halves| join_words(halves) < q),
         }
     }
 }
 
-/// Some rows of a database, here or elsewhere. Rows are numbered as in the whole database.
+/// Some rows of a database, in this process or in a shard. Rows are numbered as in the whole
+/// database.
 pub trait RowPart: Send + Sync {
-    /// Which rows.
+    /// The range of rows.
     fn rows(&self) -> Range<usize>;
 
-    /// The largest level of each feature.
-    fn ranges(&self) -> &[u32];
+    /// The max level of each feature.
+    fn max_levels(&self) -> &[u32];
 
-    /// Begins to compute these forms at all rows of the part: in stored order, or with `digits`
-    /// bucket by bucket, and in stored order inside a bucket. A store compiles them, somebody
-    /// elsewhere is sent them.
+    /// Starts to evaluate row functions on all rows of the part. The values come in stored order,
+    /// or bucket by bucket if `buckets` is present, in stored order within a bucket. A local store
+    /// compiles the row functions; a remote part sends them to its shard.
     fn evaluate<'a>(
         &'a self,
         functions: &'a RowFunctions,
-        digits: Option<&BucketIndices>,
+        buckets: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError>;
 
-    /// `Σ_k tables[k][y_ik] mod 2^64` for every row of the part, with which a sealed search begins.
+    /// `Σ_k tables[k][y_ik] mod 2^64` for every row of the part: the input of a sealed search.
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError>;
 }
 
-/// The values of some forms at the rows of a part, one after another.
+/// The row function values of the rows of a part, in order.
 pub trait ValueStream: Send {
-    /// Values of the next rows: [`Forms::bytes_per_row`] bytes per row, every value below q. Only
-    /// whole rows are asked for.
+    /// Reads the values of the next rows: [`RowFunctions::bytes_per_row`] bytes per row, every
+    /// value below q. `out` must have space for whole rows.
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError>;
 }
 
-/// All rows of a database, as one store or in parts that follow each other.
+/// All rows of a database, as one store or in consecutive parts.
 #[derive(Clone)]
 pub struct RowParts {
-    held: Held,
+    source: RowSource,
     rows: usize,
 }
 
 #[derive(Clone)]
-enum Held {
-    Whole(Arc<RowStore>),
+enum RowSource {
+    Single(Arc<RowStore>),
     Parts {
         parts: Vec<Arc<dyn RowPart>>,
-        /// A store of these ranges without rows.
+        /// A store with the same max levels and without rows.
         layout: Arc<RowStore>,
     },
 }
 
 impl std::fmt::Debug for RowParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts = match &self.held {
-            Held::Whole(_) => 1,
-            Held::Parts { parts, .. } => parts.len(),
+        let parts = match &self.source {
+            RowSource::Single(_) => 1,
+            RowSource::Parts { parts, .. } => parts.len(),
         };
         write!(f, "RowParts({} rows in {parts})", self.rows)
     }
@@ -222,24 +223,24 @@ impl std::fmt::Debug for RowParts {
 
 impl From<Arc<RowStore>> for RowParts {
     fn from(store: Arc<RowStore>) -> RowParts {
-        RowParts { rows: store.rows(), held: Held::Whole(store) }
+        RowParts { rows: store.rows(), source: RowSource::Single(store) }
     }
 }
 
 impl RowParts {
-    /// Parts that follow each other from row 0 on.
+    /// A database of consecutive parts that start at row 0.
     pub fn new(parts: Vec<Arc<dyn RowPart>>) -> Result<RowParts, PartError> {
-        let ranges = parts.first().ok_or(PartError::None)?.ranges().to_vec();
-        let rows = follow_each_other(parts.iter().map(|part| part.rows()))?;
-        if let Some(other) = parts.iter().find(|part| part.ranges() != ranges) {
-            return Err(PartError::Shape(other.rows().start));
+        let max_levels = parts.first().ok_or(PartError::NoParts)?.max_levels().to_vec();
+        let rows = check_consecutive(parts.iter().map(|part| part.rows()))?;
+        if let Some(other) = parts.iter().find(|part| part.max_levels() != max_levels) {
+            return Err(PartError::Mismatch(other.rows().start));
         }
-        let layout =
-            RowStoreBuilder::new(&ranges, 0).map_err(|error: StoreError| PartError::Ranges(error.to_string()))?;
-        Ok(RowParts { held: Held::Parts { parts, layout: Arc::new(layout.finish()) }, rows })
+        let layout = RowStoreBuilder::new(&max_levels, 0)
+            .map_err(|error: StoreError| PartError::MaxLevels(error.to_string()))?;
+        Ok(RowParts { source: RowSource::Parts { parts, layout: Arc::new(layout.finish()) }, rows })
     }
 
-    /// All rows together.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -247,21 +248,22 @@ impl RowParts {
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row.
     pub fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, PartError> {
         let mut sums = vec![0; self.rows];
-        match &self.held {
-            Held::Whole(store) => store.table_sums_into(tables, &mut sums),
-            Held::Parts { parts, .. } => {
-                // All at once: most of them only wait for somebody else.
+        match &self.source {
+            RowSource::Single(store) => store.table_sums_into(tables, &mut sums),
+            RowSource::Parts { parts, .. } => {
+                // In parallel, because remote parts mostly wait for the network.
                 let mut rest = &mut sums[..];
                 let summed: Result<(), PartError> = std::thread::scope(|scope| {
                     let summing: Vec<_> = parts
                         .iter()
                         .map(|part| {
-                            let (here, behind) = std::mem::take(&mut rest).split_at_mut(part.rows().len());
-                            rest = behind;
+                            let (here, remaining) = std::mem::take(&mut rest).split_at_mut(part.rows().len());
+                            rest = remaining;
                             (part.rows(), scope.spawn(move || part.table_sums(tables, here)))
                         })
                         .collect();
-                    let failed = |rows| PartError::Unavailable { rows, reason: "its thread failed".into() };
+                    let failed =
+                        |rows| PartError::Unavailable { rows, reason: "the thread that sums them failed".into() };
                     summing.into_iter().try_for_each(|(rows, sum)| sum.join().unwrap_or(Err(failed(rows))))
                 });
                 summed?;
@@ -270,105 +272,105 @@ impl RowParts {
         Ok(sums)
     }
 
-    /// The store, if there is one with all rows.
-    pub fn whole(&self) -> Option<&Arc<RowStore>> {
-        match &self.held {
-            Held::Whole(store) => Some(store),
-            Held::Parts { .. } => None,
+    /// The store, if one store has all rows.
+    pub fn single_store(&self) -> Option<&Arc<RowStore>> {
+        match &self.source {
+            RowSource::Single(store) => Some(store),
+            RowSource::Parts { .. } => None,
         }
     }
 }
 
-/// Where the last of these ends, if each begins where the one before ends and the first at 0.
-fn follow_each_other(parts: impl Iterator<Item = Range<usize>>) -> Result<usize, PartError> {
+/// The end of the last range, if the ranges are consecutive and start at 0.
+fn check_consecutive(parts: impl Iterator<Item = Range<usize>>) -> Result<usize, PartError> {
     parts.into_iter().try_fold(0, |need, rows| match rows.start == need && rows.end >= need {
         true => Ok(rows.end),
         false => Err(PartError::Gap { have: rows.start, need }),
     })
 }
 
-/// The values of all parts.
+/// The value streams of all parts.
 pub(crate) struct PartValues<'a> {
     functions: &'a RowFunctions,
     parts: Vec<Range<usize>>,
-    reading: Mutex<Reading<'a>>,
+    state: Mutex<ReadState<'a>>,
 }
 
-/// How far the parts have been read.
-struct Reading<'a> {
+/// Read state of the parts.
+struct ReadState<'a> {
     values: Vec<Box<dyn ValueStream + 'a>>,
-    /// In stored order.
+    /// Next row, for streams in stored order.
     next_row: usize,
     bytes: Vec<u8>,
 }
 
 impl<'a> PartValues<'a> {
-    /// All parts begin before anything is read.
+    /// All parts start before the first read.
     fn of(
         parts: &'a [Arc<dyn RowPart>],
         functions: &'a RowFunctions,
-        digits: Option<&BucketIndices>,
+        buckets: Option<&BucketIndices>,
     ) -> Result<PartValues<'a>, PartError> {
-        let values = parts.iter().map(|part| part.evaluate(functions, digits)).collect::<Result<_, _>>()?;
+        let values = parts.iter().map(|part| part.evaluate(functions, buckets)).collect::<Result<_, _>>()?;
         let parts = parts.iter().map(|part| part.rows()).collect();
-        Ok(PartValues { functions, parts, reading: Mutex::new(Reading { values, next_row: 0, bytes: vec![] }) })
+        Ok(PartValues { functions, parts, state: Mutex::new(ReadState { values, next_row: 0, bytes: vec![] }) })
     }
 
     pub(crate) fn words_per_row(&self) -> usize {
         self.functions.words_per_row()
     }
 
-    /// Which rows each part has.
+    /// The rows of each part.
     pub(crate) fn parts(&self) -> &[Range<usize>] {
         &self.parts
     }
 
-    /// The next values of one part, bucket by bucket.
+    /// Reads the next values of one part, bucket by bucket.
     pub(crate) fn read_part(&self, part: usize, out: &mut [u32]) -> Result<(), PartError> {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        self.checked(&mut reading, part, out)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read_checked(&mut state, part, out)
     }
 
-    /// The values of the rows from `start` on, in stored order. Rows that are left out cannot be
-    /// read later.
+    /// Reads the values of the rows from `start` on, in stored order. Skipped rows cannot be read
+    /// later.
     pub(crate) fn read_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
-        const SKIPPED: usize = 1 << 12;
+        const SKIP_ROWS: usize = 1 << 12;
         let words = self.words_per_row();
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut skipped = vec![];
-        while reading.next_row < start {
-            skipped.resize((start - reading.next_row).min(SKIPPED) * words, 0);
-            self.read_next(&mut reading, &mut skipped)?;
+        while state.next_row < start {
+            skipped.resize((start - state.next_row).min(SKIP_ROWS) * words, 0);
+            self.read_next(&mut state, &mut skipped)?;
         }
-        self.read_next(&mut reading, out)
+        self.read_next(&mut state, out)
     }
 
-    fn read_next(&self, reading: &mut Reading<'a>, out: &mut [u32]) -> Result<(), PartError> {
+    fn read_next(&self, state: &mut ReadState<'a>, out: &mut [u32]) -> Result<(), PartError> {
         let words = self.words_per_row();
-        let start = reading.next_row;
+        let start = state.next_row;
         let wanted = start..start + out.len().checked_div(words).unwrap_or(0);
-        for (part, held) in self.parts.iter().enumerate() {
-            let here = wanted.start.max(held.start)..wanted.end.min(held.end);
+        for (part, rows) in self.parts.iter().enumerate() {
+            let here = wanted.start.max(rows.start)..wanted.end.min(rows.end);
             if !here.is_empty() {
-                self.checked(reading, part, &mut out[(here.start - start) * words..(here.end - start) * words])?;
+                self.read_checked(state, part, &mut out[(here.start - start) * words..(here.end - start) * words])?;
             }
         }
-        reading.next_row = wanted.end;
+        state.next_row = wanted.end;
         Ok(())
     }
 
-    /// Whatever a part says is checked: kernels rely on it.
-    fn checked(&self, reading: &mut Reading<'a>, part: usize, out: &mut [u32]) -> Result<(), PartError> {
-        /// So many at a time stay in the cache.
+    /// Reads values of a part and checks that they are reduced, because the kernels rely on it.
+    fn read_checked(&self, state: &mut ReadState<'a>, part: usize, out: &mut [u32]) -> Result<(), PartError> {
+        /// Rows at a time, so that they stay in the cache.
         const ROWS: usize = 1 << 12;
         let row = self.functions.row();
-        let Reading { values, bytes, .. } = reading;
+        let ReadState { values, bytes, .. } = state;
         for out in out.chunks_mut((ROWS * row.words()).max(1)) {
             bytes.resize(out.len() / row.words() * row.bytes(), 0);
             values[part].read(bytes)?;
-            row.widen(bytes, out);
+            row.bytes_to_words(bytes, out);
             if !self.functions.are_reduced(out) {
-                return Err(PartError::NoSymbol(self.parts[part].clone()));
+                return Err(PartError::NotReduced(self.parts[part].clone()));
             }
         }
         Ok(())
@@ -376,9 +378,9 @@ impl<'a> PartValues<'a> {
 }
 
 impl Scanner {
-    /// The packed answer of one query over a database in parts, span by span, without its first
-    /// `bytes_done` bytes (see [`Scanner::answer_rest`]). One store with all rows is scanned in one
-    /// pass; parts give their values first.
+    /// Delivers the packed answer of one query over a database in parts, span by span, without its
+    /// first `bytes_done` bytes (see [`Scanner::answer_rest`]). One store with all rows is scanned
+    /// in one pass. Otherwise the parts deliver their row function values.
     pub fn answer_parts(
         &self,
         rows: &RowParts,
@@ -386,13 +388,13 @@ impl Scanner {
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        match &rows.held {
-            Held::Whole(store) => self.answer_rest(store, query, bytes_done, sink),
-            Held::Parts { parts, layout } => {
+        match &rows.source {
+            RowSource::Single(store) => self.answer_rest(store, query, bytes_done, sink),
+            RowSource::Parts { parts, layout } => {
                 check(layout.features(), rows.rows, query)?;
                 let functions = RowFunctions::of(query.job);
                 let placement = Placement::of(query, rows.rows, functions.words_per_row()).unwrap_or(Placement::Stored);
-                let values = PartValues::of(parts, &functions, placement.digits())?;
+                let values = PartValues::of(parts, &functions, placement.buckets())?;
                 self.answer_values(layout, rows.rows, (values, placement), query, bytes_done, sink)
             }
         }

@@ -1,22 +1,21 @@
-//! Records in parts: every part sums what it holds, and the sums are added up.
+//! Records in parts: every part sums its own records, and the sums are added.
 
-use super::{PartError, follow_each_other};
+use super::{PartError, check_consecutive};
 use crate::records::RecordScanner;
 use std::ops::Range;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// What to sum. Selections are shares of a query; whoever makes one wipes its bytes.
+/// The records to sum. Selections are shares of a query; their owner wipes them.
 #[derive(Clone, Copy)]
 pub enum Selection<'a> {
     /// The records whose bit is set, as in [`RecordScanner::xor`].
     Subset(&'a [u8]),
-    /// Stripes times factors, in GF(2^8); the last stripe may be shorter, and what it lacks is
-    /// zero.
+    /// Stripes times factors, in GF(2^8). The last stripe may be shorter; it is padded with zeros.
     Factors {
         /// Stripes per record.
         stripes: usize,
-        /// One per stripe of each record.
+        /// One factor per stripe of each record.
         factors: &'a [u8],
     },
 }
@@ -28,7 +27,7 @@ impl std::fmt::Debug for Selection<'_> {
 }
 
 impl Selection<'_> {
-    /// Whether this selects among so many rows.
+    /// Checks that this is a selection among `rows` rows.
     fn check(&self, rows: usize) -> Result<(), PartError> {
         let (have, need) = match self {
             Selection::Subset(bits) => (bits.len(), rows.div_ceil(8)),
@@ -38,32 +37,33 @@ impl Selection<'_> {
     }
 }
 
-/// The bits of some rows, the first of them at bit 0.
+/// The selection bits of a range of rows, the first of them at bit 0.
 fn bits_of(subset: &[u8], rows: Range<usize>) -> Zeroizing<Vec<u8>> {
     let (first, shift) = (rows.start / 8, rows.start % 8);
-    let byte = |place: usize| subset.get(place).copied().map_or(0, u16::from);
-    let pair = |place: usize| (byte(place) | byte(place + 1) << 8) >> shift;
-    let mut bits: Vec<u8> = (first..first + rows.len().div_ceil(8)).map(|place| pair(place) as u8).collect();
-    // What belongs to the next part.
+    let byte = |index: usize| subset.get(index).copied().map_or(0, u16::from);
+    let pair = |index: usize| (byte(index) | byte(index + 1) << 8) >> shift;
+    let mut bits: Vec<u8> = (first..first + rows.len().div_ceil(8)).map(|index| pair(index) as u8).collect();
+    // Clears the bits of the next part.
     if let Some(last) = bits.last_mut().filter(|_| !rows.len().is_multiple_of(8)) {
         *last &= (1 << (rows.len() % 8)) - 1;
     }
     Zeroizing::new(bits)
 }
 
-/// The sealed records of some rows, here or elsewhere. Rows are numbered as in the whole database.
+/// The encoded records of some rows, in this process or in a shard. Rows are numbered as in the
+/// whole database.
 pub trait RecordPart: Send + Sync {
-    /// Which rows.
+    /// The range of rows.
     fn rows(&self) -> Range<usize>;
 
     /// Bytes of one record.
     fn record_length(&self) -> usize;
 
-    /// The sum over this part's rows of a selection for these rows alone.
+    /// The sum over the rows of this part. The selection is for these rows alone.
     fn sum(&self, selection: &Selection<'_>) -> Result<Vec<u8>, PartError>;
 }
 
-/// Sealed records in this process, one after another.
+/// Consecutive encoded records in this process.
 pub struct LocalRecords {
     first_row: usize,
     length: usize,
@@ -77,8 +77,8 @@ impl std::fmt::Debug for LocalRecords {
 }
 
 impl LocalRecords {
-    /// Records of `length` bytes; the first is that of row `first_row`. Bytes behind the last whole
-    /// record are not used.
+    /// Records of `length` bytes; the first belongs to row `first_row`. Bytes after the last whole
+    /// record are ignored.
     pub fn new(first_row: usize, length: usize, bytes: Vec<u8>) -> LocalRecords {
         LocalRecords { first_row, length, bytes }
     }
@@ -105,7 +105,7 @@ impl RecordPart for LocalRecords {
     }
 }
 
-/// The records of all rows, in parts that follow each other.
+/// The records of all rows, in consecutive parts.
 #[derive(Clone)]
 pub struct RecordParts {
     parts: Vec<Arc<dyn RecordPart>>,
@@ -119,32 +119,33 @@ impl std::fmt::Debug for RecordParts {
 }
 
 impl From<LocalRecords> for RecordParts {
-    fn from(whole: LocalRecords) -> RecordParts {
-        RecordParts { rows: whole.rows().end, parts: vec![Arc::new(whole)] }
+    fn from(records: LocalRecords) -> RecordParts {
+        RecordParts { rows: records.rows().end, parts: vec![Arc::new(records)] }
     }
 }
 
 impl RecordParts {
-    /// Parts that follow each other from row 0 on.
+    /// Consecutive parts that start at row 0.
     pub fn new(parts: Vec<Arc<dyn RecordPart>>) -> Result<RecordParts, PartError> {
-        let length = parts.first().ok_or(PartError::None)?.record_length();
-        let rows = follow_each_other(parts.iter().map(|part| part.rows()))?;
+        let length = parts.first().ok_or(PartError::NoParts)?.record_length();
+        let rows = check_consecutive(parts.iter().map(|part| part.rows()))?;
         match parts.iter().find(|part| part.record_length() != length) {
-            Some(other) => Err(PartError::Shape(other.rows().start)),
+            Some(other) => Err(PartError::Mismatch(other.rows().start)),
             None => Ok(RecordParts { parts, rows }),
         }
     }
 
-    /// The sum of a selection of all rows.
+    /// The sum over all rows.
     pub fn sum(&self, selection: &Selection<'_>) -> Result<Vec<u8>, PartError> {
         selection.check(self.rows)?;
-        if let [whole] = &self.parts[..] {
-            return whole.sum(selection);
+        if let [single] = &self.parts[..] {
+            return single.sum(selection);
         }
-        // All at once: most of them only wait for somebody else.
+        // In parallel, because remote parts mostly wait for the network.
         let sums: Vec<Result<Vec<u8>, PartError>> = std::thread::scope(|scope| {
             let summing: Vec<_> = self.parts.iter().map(|part| scope.spawn(|| part_sum(&**part, selection))).collect();
-            let failed = || PartError::Unavailable { rows: 0..self.rows, reason: "a thread failed".into() };
+            let failed =
+                || PartError::Unavailable { rows: 0..self.rows, reason: "a thread that sums records failed".into() };
             summing.into_iter().map(|sum| sum.join().unwrap_or_else(|_| Err(failed()))).collect()
         });
         let mut total: Vec<u8> = vec![];
@@ -154,7 +155,7 @@ impl RecordParts {
                 total = vec![0; sum.len()];
             }
             if sum.len() != total.len() {
-                return Err(PartError::Shape(part.rows().start));
+                return Err(PartError::Mismatch(part.rows().start));
             }
             total.iter_mut().zip(sum).for_each(|(total, byte)| *total ^= byte);
         }
@@ -162,7 +163,7 @@ impl RecordParts {
     }
 }
 
-/// The sum over one part of a selection of all rows.
+/// The sum over one part, for a selection of all rows.
 fn part_sum(part: &dyn RecordPart, selection: &Selection<'_>) -> Result<Vec<u8>, PartError> {
     let rows = part.rows();
     match *selection {
@@ -180,7 +181,7 @@ mod tests {
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
-    fn the_sum_of_the_parts_is_the_sum_of_the_whole_for_every_cut() {
+    fn the_sum_of_all_parts_does_not_depend_on_the_division() {
         let mut random = SeededRandom::new(3);
         let (rows, length) = (150, 13);
         let mut bytes = vec![0; rows * length];
@@ -215,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn gaps_other_lengths_and_other_selections_are_refused() {
+    fn gaps_other_record_lengths_and_wrong_selections_are_rejected() {
         let part = |first, length, count: usize| -> Arc<dyn RecordPart> {
             Arc::new(LocalRecords::new(first, length, vec![0; length * count]))
         };
-        assert_eq!(RecordParts::new(vec![]).unwrap_err(), PartError::None);
+        assert_eq!(RecordParts::new(vec![]).unwrap_err(), PartError::NoParts);
         let gap = RecordParts::new(vec![part(0, 4, 10), part(11, 4, 10)]).unwrap_err();
         assert_eq!(gap, PartError::Gap { have: 11, need: 10 });
-        assert_eq!(RecordParts::new(vec![part(0, 4, 10), part(10, 5, 10)]).unwrap_err(), PartError::Shape(10));
+        assert_eq!(RecordParts::new(vec![part(0, 4, 10), part(10, 5, 10)]).unwrap_err(), PartError::Mismatch(10));
         let parts = RecordParts::new(vec![part(0, 4, 10), part(10, 4, 10)]).unwrap();
         assert_eq!(parts.sum(&Selection::Subset(&[0; 2])), Err(PartError::Selection { have: 2, need: 3 }));
         let factors = Selection::Factors { stripes: 2, factors: &[0; 39] };

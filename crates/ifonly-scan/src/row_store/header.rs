@@ -1,47 +1,48 @@
-//! The header in front of serialised rows, and the arithmetic of their layout.
+//! The header of serialised rows, and the arithmetic of their layout.
 //!
 //! ```text
-//! offset  bytes  what
+//! offset  bytes  field
 //!      0      8  "IFONLYRW"
 //!      8      4  format version, 1
 //!     12      4  bytes per level, 1 or 2
 //!     16      8  rows
 //!     24      4  features
 //!     28      4  rows per block, 64
-//!     32    4·d  the largest level of each feature
+//!     32    4·d  the max level of each feature
 //!      …         zeros up to a multiple of 64, then the blocks
 //! ```
-//! All numbers are little-endian. Nothing in a file is believed before its length agrees with what
-//! its header says.
+//!
+//! All numbers are little-endian. The content is used only after the file length has been checked
+//! against the header.
 
 use crate::row_store::StoreError;
 
-/// Rows in a block.
+/// Rows per block.
 pub const BLOCK_ROWS: usize = 64;
-/// Bytes of one row in one feature group: four levels of one byte or two of two.
+/// Bytes of one row in one feature group: four levels of one byte or two levels of two bytes.
 pub(crate) const GROUP_BYTES: usize = 4;
-/// More features than any table has; keeps sizes far from overflow.
+/// Largest number of features. It keeps all sizes far from overflow.
 pub(crate) const MAX_FEATURES: usize = 1 << 16;
 const MAGIC: &[u8; 8] = b"IFONLYRW";
 const VERSION: u32 = 1;
-const FIXED: usize = 32;
+const FIXED_BYTES: usize = 32;
 
-/// How many bytes a level takes.
+/// Number of bytes per level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelBytes {
-    /// Every range is at most 255.
+    /// Every max level is at most 255.
     One,
-    /// Some range is above 255.
+    /// Some max level is above 255.
     Two,
 }
 
 impl LevelBytes {
-    /// The smallest that holds every range.
-    pub fn for_max_levels(ranges: &[u32]) -> LevelBytes {
-        if ranges.iter().all(|&range| range <= 255) { LevelBytes::One } else { LevelBytes::Two }
+    /// The smallest width for these max levels.
+    pub fn for_max_levels(max_levels: &[u32]) -> LevelBytes {
+        if max_levels.iter().all(|&max_level| max_level <= 255) { LevelBytes::One } else { LevelBytes::Two }
     }
 
-    /// 1 or 2.
+    /// The number: 1 or 2.
     pub fn count(self) -> usize {
         match self {
             LevelBytes::One => 1,
@@ -49,57 +50,61 @@ impl LevelBytes {
         }
     }
 
-    /// Features that share a group.
+    /// Features per group.
     pub(crate) fn features_per_group(self) -> usize {
         GROUP_BYTES / self.count()
     }
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowStoreHeader {
     pub(super) rows: usize,
     pub(super) level_bytes: LevelBytes,
-    pub(super) ranges: Vec<u32>,
+    pub(super) max_levels: Vec<u32>,
 }
 
 impl RowStoreHeader {
-    /// Of so many rows with these ranges.
-    pub(super) fn of(ranges: &[u32], rows: usize) -> Result<RowStoreHeader, StoreError> {
-        RowStoreHeader::check_ranges(ranges)?;
+    /// The header of `rows` rows with these max levels.
+    pub(super) fn of(max_levels: &[u32], rows: usize) -> Result<RowStoreHeader, StoreError> {
+        RowStoreHeader::check_max_levels(max_levels)?;
         RowStoreHeader::check_rows(rows as u64)?;
-        Ok(RowStoreHeader { rows, level_bytes: LevelBytes::for_max_levels(ranges), ranges: ranges.to_vec() })
+        Ok(RowStoreHeader {
+            rows,
+            level_bytes: LevelBytes::for_max_levels(max_levels),
+            max_levels: max_levels.to_vec(),
+        })
     }
 
     pub(super) fn groups(&self) -> usize {
-        self.ranges.len().div_ceil(self.level_bytes.features_per_group())
+        self.max_levels.len().div_ceil(self.level_bytes.features_per_group())
     }
 
     pub(super) fn block_bytes(&self) -> usize {
         self.groups() * GROUP_BYTES * BLOCK_ROWS
     }
 
-    /// Bytes of all blocks, if they can be addressed.
+    /// Bytes of all blocks; `None` if they exceed the address space.
     pub(super) fn data_bytes(&self) -> Option<usize> {
         self.rows.div_ceil(BLOCK_ROWS).checked_mul(self.block_bytes())
     }
 
-    /// Where the blocks begin.
+    /// Length of the header: the offset of the first block.
     pub(super) fn length(&self) -> usize {
-        (FIXED + 4 * self.ranges.len()).next_multiple_of(64)
+        (FIXED_BYTES + 4 * self.max_levels.len()).next_multiple_of(64)
     }
 
-    pub(super) fn check_ranges(ranges: &[u32]) -> Result<(), StoreError> {
-        if ranges.is_empty() || ranges.len() > MAX_FEATURES {
-            return Err(StoreError::Features(ranges.len()));
+    pub(super) fn check_max_levels(max_levels: &[u32]) -> Result<(), StoreError> {
+        if max_levels.is_empty() || max_levels.len() > MAX_FEATURES {
+            return Err(StoreError::Features(max_levels.len()));
         }
-        match ranges.iter().position(|&range| range > u32::from(u16::MAX)) {
-            Some(feature) => Err(StoreError::Range { feature, range: ranges[feature] }),
+        match max_levels.iter().position(|&max_level| max_level > u32::from(u16::MAX)) {
+            Some(feature) => Err(StoreError::MaxLevel { feature, max_level: max_levels[feature] }),
             None => Ok(()),
         }
     }
 
-    /// Positions and the entries of an order are 32-bit numbers.
+    /// Positions and the entries of a row order are 32-bit numbers.
     fn check_rows(rows: u64) -> Result<usize, StoreError> {
         match usize::try_from(rows) {
             Ok(fits) if rows <= u64::from(u32::MAX) => Ok(fits),
@@ -107,22 +112,22 @@ impl RowStoreHeader {
         }
     }
 
-    /// Puts a checked row into its place of its block.
+    /// Writes a checked row to its slot in its block.
     pub(super) fn place_row(&self, row: usize, levels: &[u16], block: &mut [u8]) {
         let start = row % BLOCK_ROWS * GROUP_BYTES;
-        let places =
+        let slots =
             block.chunks_exact_mut(BLOCK_ROWS * GROUP_BYTES).map(|group| &mut group[start..start + GROUP_BYTES]);
         match self.level_bytes {
             LevelBytes::One => {
-                for (place, levels) in places.zip(levels.chunks(4)) {
-                    for (byte, &level) in place.iter_mut().zip(levels) {
+                for (slot, levels) in slots.zip(levels.chunks(4)) {
+                    for (byte, &level) in slot.iter_mut().zip(levels) {
                         *byte = level as u8;
                     }
                 }
             }
             LevelBytes::Two => {
-                for (place, levels) in places.zip(levels.chunks(2)) {
-                    for (bytes, &level) in place.chunks_exact_mut(2).zip(levels) {
+                for (slot, levels) in slots.zip(levels.chunks(2)) {
+                    for (bytes, &level) in slot.chunks_exact_mut(2).zip(levels) {
                         bytes.copy_from_slice(&level.to_le_bytes());
                     }
                 }
@@ -136,9 +141,9 @@ impl RowStoreHeader {
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend((self.level_bytes.count() as u32).to_le_bytes());
         bytes.extend((self.rows as u64).to_le_bytes());
-        bytes.extend((self.ranges.len() as u32).to_le_bytes());
+        bytes.extend((self.max_levels.len() as u32).to_le_bytes());
         bytes.extend((BLOCK_ROWS as u32).to_le_bytes());
-        bytes.extend(self.ranges.iter().flat_map(|range| range.to_le_bytes()));
+        bytes.extend(self.max_levels.iter().flat_map(|max_level| max_level.to_le_bytes()));
         bytes.resize(self.length(), 0);
         bytes
     }
@@ -161,22 +166,22 @@ impl RowStoreHeader {
         if fixed(28)? as usize != BLOCK_ROWS {
             return Err(StoreError::BlockRows(fixed(28)?));
         }
-        let ranges: Vec<u32> = (0..features).map_while(|k| number(FIXED + 4 * k)).collect();
-        if ranges.len() < features {
+        let max_levels: Vec<u32> = (0..features).map_while(|k| number(FIXED_BYTES + 4 * k)).collect();
+        if max_levels.len() < features {
             return Err(StoreError::Truncated);
         }
-        RowStoreHeader::check_ranges(&ranges)?;
-        let level_bytes = LevelBytes::for_max_levels(&ranges);
+        RowStoreHeader::check_max_levels(&max_levels)?;
+        let level_bytes = LevelBytes::for_max_levels(&max_levels);
         if fixed(12)? as usize != level_bytes.count() {
             return Err(StoreError::LevelBytes { have: fixed(12)?, need: level_bytes.count() });
         }
-        let header = RowStoreHeader { rows, level_bytes, ranges };
+        let header = RowStoreHeader { rows, level_bytes, max_levels };
         let total = header.data_bytes().and_then(|data| data.checked_add(header.length()));
         match total {
             Some(total) if total == bytes.len() => {}
             _ => return Err(StoreError::Length { have: bytes.len(), need: total }),
         }
-        if bytes[FIXED + 4 * features..header.length()].iter().any(|&byte| byte != 0) {
+        if bytes[FIXED_BYTES + 4 * features..header.length()].iter().any(|&byte| byte != 0) {
             return Err(StoreError::Padding);
         }
         Ok(header)

@@ -1,14 +1,14 @@
 //! The row store: all rows in the order in which a scan reads them.
 //!
-//! Rows stand in blocks of 64. Inside a block the features stand in groups of four bytes (four
-//! levels of one byte, or two of two when some range exceeds 255), and a group holds its four bytes
-//! for all 64 rows before the next group begins: byte t of row r in group g of a block is at `256·g
-//! + 4·r + t`. So one vector load brings the same features of several rows, and a scan that walks
-//! the groups of a block walks the memory in order. Features are padded with zeros to whole groups,
-//! rows to whole blocks.
+//! Rows are stored in blocks of 64. Within a block, the features form groups of four bytes (four
+//! levels of one byte, or two levels of two bytes if some max level exceeds 255). A group has its
+//! four bytes for all 64 rows before the next group starts: byte t of row r in group g of a block
+//! is at `256·g + 4·r + t`. One vector load therefore reads the same features of several rows, and
+//! a scan over the groups of a block reads memory sequentially. Features are padded with zeros to
+//! whole groups, rows to whole blocks.
 //!
-//! There is one layout, in memory and on disk: a file of rows is a header (`header`) and the
-//! blocks, and a store uses it where it is mapped.
+//! The layout in memory and on disk is the same. A row file is a header (`header`) followed by the
+//! blocks, and a store uses the mapped file in place.
 //!
 //! Squared norms are not stored: computing them from the levels is cheaper than reading them from
 //! memory.
@@ -25,69 +25,73 @@ use ifonly_algebra::row_function::{RowsError, check_row};
 use std::io;
 pub use write::{RowStoreBuilder, RowWriter};
 
-/// Why some bytes or numbers are not a row store. All of them are faults of the input.
+/// Why bytes or levels are not a valid row store. All variants except `Io` are errors of the input.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The bytes end inside the header.
-    #[error("the rows end inside their header")]
+    #[error("the row file ends inside its header")]
     Truncated,
-    /// The bytes are something else.
-    #[error("these bytes are not rows of ifonly")]
+    /// The bytes are not a row file.
+    #[error("this is not an ifonly row file")]
     NotRows,
-    /// A later format.
-    #[error("rows of format {0} need another release of ifonly; this one reads format 1")]
+    /// The format version is not supported.
+    #[error("the row file has format version {0}, but this release reads version 1")]
     Version(u32),
     /// Too many rows.
-    #[error("{0} rows are too many; positions are 32-bit numbers")]
+    #[error("the number of rows, {0}, is too large: row numbers have 32 bits")]
     Rows(u64),
     /// No features, or too many.
-    #[error("{0} features; a row has 1 to 65536")]
+    #[error("the number of features is {0}, but must be from 1 to 65536")]
     Features(usize),
     /// Another block size.
-    #[error("blocks of {0} rows; this release reads blocks of 64")]
+    #[error("the row file has block length {0}, but this release reads blocks of 64 rows")]
     BlockRows(u32),
-    /// A range above 65535.
-    #[error("feature {feature} has the range {range}; the largest is 65535")]
-    Range {
-        /// Counted from 0.
+    /// A max level is above 65535.
+    #[error("feature {feature} has max level {max_level}, but the largest is 65535")]
+    MaxLevel {
+        /// Index of the feature.
         feature: usize,
-        /// What was found.
-        range: u32,
+        /// Value found.
+        max_level: u32,
     },
-    /// The width of the levels does not follow from the ranges.
-    #[error("{have} bytes per level; these ranges need {need}")]
+    /// The bytes per level do not match the max levels.
+    #[error("the header gives {have} as the bytes per level, but these max levels need {need}")]
     LevelBytes {
-        /// What was found.
+        /// Value found.
         have: u32,
-        /// What the ranges need.
+        /// Value that the max levels need.
         need: usize,
     },
     /// Too few or too many bytes.
-    #[error("the rows take {have} bytes; their header says {need:?}")]
+    #[error("the row file has length {have}, but its header requires {}", required_length(*.need))]
     Length {
-        /// What was found.
+        /// Value found.
         have: usize,
-        /// What the header says; `None` when it does not fit the address space.
+        /// Length according to the header; `None` if it exceeds the address space.
         need: Option<usize>,
     },
-    /// Something stands where only zeros may.
-    #[error("the padding of the rows is not zero")]
+    /// A padding byte is not zero.
+    #[error("a padding byte of the row file is not zero")]
     Padding,
-    /// A row does not fit the ranges.
+    /// A row does not match the max levels.
     #[error(transparent)]
     Row(#[from] RowsError),
-    /// Another number of rows than was said when writing began.
-    #[error("{have} rows instead of {need}")]
+    /// The number of rows differs from the announced number.
+    #[error("the number of rows is {have} instead of {need}")]
     Count {
-        /// Rows that came.
+        /// Rows written.
         have: usize,
-        /// Rows that were announced.
+        /// Rows announced.
         need: usize,
     },
     /// The rows could not be written.
     #[error("cannot write the rows: {0}")]
     Io(#[from] io::Error),
+}
+
+fn required_length(need: Option<usize>) -> String {
+    need.map_or_else(|| "more than the address space".into(), |need| format!("{need} bytes"))
 }
 
 enum Storage {
@@ -109,27 +113,28 @@ impl std::fmt::Debug for RowStore {
 }
 
 impl RowStore {
-    /// A store of `rows`, whose levels are checked against `ranges` (feature k holds
-    /// `0..=ranges[k]`).
-    pub fn build<R: AsRef<[u16]>>(ranges: &[u32], rows: impl IntoIterator<Item = R>) -> Result<RowStore, StoreError> {
+    /// Builds a store of `rows`. Feature k must have levels in `0..=max_levels[k]`.
+    pub fn build<R: AsRef<[u16]>>(
+        max_levels: &[u32],
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<RowStore, StoreError> {
         let rows = rows.into_iter();
-        let mut builder = RowStoreBuilder::new(ranges, rows.size_hint().0)?;
+        let mut builder = RowStoreBuilder::new(max_levels, rows.size_hint().0)?;
         for row in rows {
             builder.push(row.as_ref())?;
         }
         Ok(builder.finish())
     }
 
-    /// The bytes that [`RowStore::write_to`] or a [`RowWriter`] writes for so many rows; `None` if
-    /// they cannot be addressed.
-    pub fn serialised_length(ranges: &[u32], rows: usize) -> Option<usize> {
-        let header = RowStoreHeader::of(ranges, rows).ok()?;
+    /// Length of the file that [`RowStore::write_to`] or a [`RowWriter`] writes for `rows` rows;
+    /// `None` if it exceeds the address space.
+    pub fn serialised_length(max_levels: &[u32], rows: usize) -> Option<usize> {
+        let header = RowStoreHeader::of(max_levels, rows).ok()?;
         header.data_bytes()?.checked_add(header.length())
     }
 
-    /// A store over bytes that [`RowStore::write_to`] wrote: a mapped file, or anything else that
-    /// holds them. Header, length, levels and padding are checked; the bytes are used where they
-    /// are.
+    /// A store over bytes that [`RowStore::write_to`] wrote, for example a mapped file. Header,
+    /// length, levels and padding are checked. The bytes are used in place.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<RowStore, StoreError> {
         let header = RowStoreHeader::from_bytes(bytes.as_ref())?;
         let data_start = header.length();
@@ -151,31 +156,31 @@ impl RowStore {
 
     /// The number of features.
     pub fn features(&self) -> usize {
-        self.header.ranges.len()
+        self.header.max_levels.len()
     }
 
-    /// The largest level of each feature.
+    /// The max level of each feature.
     pub fn max_levels(&self) -> &[u32] {
-        &self.header.ranges
+        &self.header.max_levels
     }
 
-    /// How many bytes a level takes.
+    /// Number of bytes per level.
     pub fn level_bytes(&self) -> LevelBytes {
         self.header.level_bytes
     }
 
-    /// The bytes of all blocks: what a scan reads.
+    /// The bytes of all blocks, which a scan reads.
     pub fn data(&self) -> &[u8] {
         let all = match &self.storage {
             Storage::Owned(bytes) => bytes.as_ref(),
             Storage::Shared(bytes) => (**bytes).as_ref(),
         };
-        // Bounded by what the header says: the memory may be longer than the rows.
+        // Bounded by the header: the memory may be longer than the rows.
         let length = self.header.data_bytes().unwrap_or(0);
         &all[self.data_start..self.data_start + length]
     }
 
-    /// Row i, counted from 0, into `levels`.
+    /// Reads row i (counted from 0) into `levels`.
     pub fn read_row(&self, i: usize, levels: &mut Vec<u16>) {
         let block = &self.data()[i / BLOCK_ROWS * self.block_bytes()..][..self.block_bytes()];
         let per_group = self.level_bytes().features_per_group();
@@ -189,10 +194,9 @@ impl RowStore {
         }));
     }
 
-    /// Some of the rows, in memory of their own.
+    /// A copy of some of the rows.
     ///
-    /// # Panics
-    /// If they are not all here.
+    /// # Panics If the range exceeds the rows of the store.
     pub fn cut(&self, rows: std::ops::Range<usize>) -> RowStore {
         let header = RowStoreHeader { rows: 0, ..self.header.clone() };
         let mut builder = RowStoreBuilder::with_header(header, rows.len());
@@ -217,9 +221,10 @@ impl RowStore {
         self.header.block_bytes()
     }
 
-    /// Finds a level above its range or a padding byte that is not zero.
+    /// Rejects a level above its max level and a padding byte that is not zero.
     fn check_levels(&self) -> Result<(), StoreError> {
-        // The largest four bytes of each group, and then the row only if something is wrong.
+        // Compares whole blocks with the limits of each group. Searches for the row only if a block
+        // fails.
         let limits: Vec<[u16; GROUP_BYTES]> = self.group_limits();
         for (number, block) in self.data().chunks_exact(self.block_bytes()).enumerate() {
             let fits = block.chunks_exact(BLOCK_ROWS * GROUP_BYTES).zip(&limits).all(|(group, limit)| {
@@ -240,28 +245,28 @@ impl RowStore {
                 }
             });
             if !fits {
-                return Err(self.fault_in_block(number));
+                return Err(self.error_in_block(number));
             }
         }
         self.check_padding_rows()
     }
 
-    /// The largest level in each place of each group; 0 where a feature is padding.
+    /// The max level of each position in each group; 0 for padding.
     fn group_limits(&self) -> Vec<[u16; GROUP_BYTES]> {
         let per_group = self.level_bytes().features_per_group();
         self.max_levels()
             .chunks(per_group)
-            .map(|ranges| {
+            .map(|max_levels| {
                 let mut limits = [0; GROUP_BYTES];
-                for (limit, &range) in limits.iter_mut().zip(ranges) {
-                    *limit = range as u16;
+                for (limit, &max_level) in limits.iter_mut().zip(max_levels) {
+                    *limit = max_level as u16;
                 }
                 limits
             })
             .collect()
     }
 
-    fn fault_in_block(&self, block: usize) -> StoreError {
+    fn error_in_block(&self, block: usize) -> StoreError {
         let mut levels = vec![];
         for row in block * BLOCK_ROWS..self.rows().min((block + 1) * BLOCK_ROWS) {
             self.read_row(row, &mut levels);

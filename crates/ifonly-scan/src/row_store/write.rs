@@ -1,11 +1,11 @@
-//! Rows one by one: into memory, or block by block into a file without holding them.
+//! Writers of rows, one row at a time: into memory, or into a file with one block in memory.
 
 use crate::memory::AlignedBytes;
 use crate::row_store::{BLOCK_ROWS, RowStore, RowStoreHeader, Storage, StoreError};
 use ifonly_algebra::row_function::check_row;
 use std::io;
 
-/// Takes rows one by one and keeps them.
+/// Builds a store in memory from single rows.
 pub struct RowStoreBuilder {
     header: RowStoreHeader,
     data: AlignedBytes,
@@ -19,9 +19,9 @@ impl std::fmt::Debug for RowStoreBuilder {
 }
 
 impl RowStoreBuilder {
-    /// An empty store with room for `expected_rows` rows; more may come.
-    pub fn new(ranges: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
-        Ok(RowStoreBuilder::with_header(RowStoreHeader::of(ranges, 0)?, expected_rows))
+    /// An empty store with space for `expected_rows` rows. It grows if necessary.
+    pub fn new(max_levels: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
+        Ok(RowStoreBuilder::with_header(RowStoreHeader::of(max_levels, 0)?, expected_rows))
     }
 
     pub(super) fn with_header(header: RowStoreHeader, expected_rows: usize) -> RowStoreBuilder {
@@ -33,7 +33,7 @@ impl RowStoreBuilder {
     /// Appends a row.
     pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
         let row = self.header.rows;
-        check_row(&self.header.ranges, row, levels)?;
+        check_row(&self.header.max_levels, row, levels)?;
         if row as u64 >= u64::from(u32::MAX) {
             return Err(StoreError::Rows(row as u64 + 1));
         }
@@ -41,7 +41,7 @@ impl RowStoreBuilder {
         Ok(())
     }
 
-    /// Appends a row that was checked.
+    /// Appends a checked row.
     pub(super) fn place(&mut self, levels: &[u16]) {
         let row = self.header.rows;
         let block_bytes = self.header.block_bytes();
@@ -60,45 +60,45 @@ impl RowStoreBuilder {
     }
 }
 
-/// Takes rows one by one and writes what [`RowStore::write_to`] would, holding one block.
+/// Writes single rows in the format of [`RowStore::write_to`], with one block in memory.
 pub struct RowWriter<W> {
     to: W,
     header: RowStoreHeader,
     block: Vec<u8>,
-    taken: usize,
+    written: usize,
 }
 
 impl<W> std::fmt::Debug for RowWriter<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RowWriter({} of {} rows)", self.taken, self.header.rows)
+        write!(f, "RowWriter({} of {} rows)", self.written, self.header.rows)
     }
 }
 
 impl<W: io::Write> RowWriter<W> {
-    /// Begins with the header, which says how many rows will come.
-    pub fn new(mut to: W, ranges: &[u32], rows: usize) -> Result<RowWriter<W>, StoreError> {
-        let header = RowStoreHeader::of(ranges, rows)?;
+    /// Writes the header, which announces `rows` rows.
+    pub fn new(mut to: W, max_levels: &[u32], rows: usize) -> Result<RowWriter<W>, StoreError> {
+        let header = RowStoreHeader::of(max_levels, rows)?;
         to.write_all(&header.to_bytes())?;
-        Ok(RowWriter { block: vec![0; header.block_bytes()], to, header, taken: 0 })
+        Ok(RowWriter { block: vec![0; header.block_bytes()], to, header, written: 0 })
     }
 
-    /// The next row.
+    /// Writes the next row.
     pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
-        check_row(&self.header.ranges, self.taken, levels)?;
-        self.header.place_row(self.taken, levels, &mut self.block);
-        self.taken += 1;
-        if self.taken.is_multiple_of(BLOCK_ROWS) {
+        check_row(&self.header.max_levels, self.written, levels)?;
+        self.header.place_row(self.written, levels, &mut self.block);
+        self.written += 1;
+        if self.written.is_multiple_of(BLOCK_ROWS) {
             self.write_block()?;
         }
         Ok(())
     }
 
-    /// Writes the last block; all announced rows must have come.
+    /// Writes the last block. Fails unless all announced rows were written.
     pub fn finish(mut self) -> Result<W, StoreError> {
-        if self.taken != self.header.rows {
-            return Err(StoreError::Count { have: self.taken, need: self.header.rows });
+        if self.written != self.header.rows {
+            return Err(StoreError::Count { have: self.written, need: self.header.rows });
         }
-        if !self.taken.is_multiple_of(BLOCK_ROWS) {
+        if !self.written.is_multiple_of(BLOCK_ROWS) {
             self.write_block()?;
         }
         Ok(self.to)

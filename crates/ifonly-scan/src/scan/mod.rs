@@ -1,4 +1,4 @@
-//! The scan: from rows and shares to the packed answer.
+//! The scan: evaluates row programs on all rows and packs the results into an answer.
 
 pub(crate) mod ordered_spans;
 pub(crate) mod plan;

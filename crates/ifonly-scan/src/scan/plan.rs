@@ -1,5 +1,5 @@
-//! A query compiled for the rows: its tile program, and how the values of a shuffled answer get to
-//! their positions.
+//! A query compiled for a row store: its tile program, and how the row function values of a
+//! shuffled answer reach their positions.
 
 use crate::backend::Kernels;
 use crate::parts::PartValues;
@@ -16,16 +16,16 @@ pub(crate) struct ScanPlan<'a> {
     pub(crate) rows: usize,
     pub(crate) field: &'a Field,
     pub(crate) program: TileProgram<'a>,
-    /// Where the values of a first pass come from, and how they get to their positions; `None`
-    /// where one pass does it all.
+    /// For an answer in two passes: the source of the row function values, and how they reach their
+    /// positions. `None` if a single pass computes the answer.
     pub(crate) values: Option<(ValueSource<'a>, Placement<'a>)>,
 }
 
-/// Where form values come from.
+/// The source of row function values.
 pub(crate) enum ValueSource<'a> {
-    /// The store, by this program.
+    /// This program computes them from the store.
     Rows(TileProgram<'a>),
-    /// Parts of the database.
+    /// The parts of the database deliver them.
     Parts(PartValues<'a>),
 }
 
@@ -38,38 +38,38 @@ impl ValueSource<'_> {
     }
 }
 
-/// How form values get to their positions.
+/// How row function values reach their positions.
 pub(crate) enum Placement<'a> {
-    /// As they are: positions are rows.
+    /// The answer is in stored order: position i is row i.
     Stored,
-    /// Picked by the row of each position.
-    Picked(Cow<'a, [u32]>),
-    /// Moved through buckets.
-    Moved(Box<Shuffle<'a>>),
+    /// For each position, the index of its row.
+    Indexed(Cow<'a, [u32]>),
+    /// The bucket shuffle moves them.
+    Bucketed(Box<Shuffle<'a>>),
 }
 
 impl<'a> Placement<'a> {
-    /// What tells parts in which order to give their values; none for stored order.
-    pub(crate) fn digits(&self) -> Option<&BucketIndices> {
+    /// The buckets in which parts deliver their values; `None` for stored order.
+    pub(crate) fn buckets(&self) -> Option<&BucketIndices> {
         match self {
-            Placement::Moved(shuffle) => shuffle.digits(),
-            Placement::Stored | Placement::Picked(_) => None,
+            Placement::Bucketed(shuffle) => shuffle.bucket_indices(),
+            Placement::Stored | Placement::Indexed(_) => None,
         }
     }
 
-    /// Whether so many words per row go through buckets: those of one form, of two, and of two in
-    /// verified answers.
-    pub(crate) fn moves(words_per_row: usize) -> bool {
+    /// Whether the bucket shuffle supports rows of this many words: one or two row functions, or
+    /// two in a verified answer.
+    pub(crate) fn fits_buckets(words_per_row: usize) -> bool {
         matches!(words_per_row, 1 | 2 | 4 | 8)
     }
 
     pub(crate) fn of(query: &ScanQuery<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
         match (query.job.order, query.order_keys) {
-            (Some(order), _) => Some(Placement::Picked(Cow::Borrowed(order))),
-            (None, Some(keys)) if Placement::moves(words_per_row) => {
-                Some(Placement::Moved(Box::new(Shuffle::new(keys, rows))))
+            (Some(order), _) => Some(Placement::Indexed(Cow::Borrowed(order))),
+            (None, Some(keys)) if Placement::fits_buckets(words_per_row) => {
+                Some(Placement::Bucketed(Box::new(Shuffle::new(keys, rows))))
             }
-            (None, Some(keys)) => Some(Placement::Picked(Cow::Owned(shuffle::permutation(keys, rows)))),
+            (None, Some(keys)) => Some(Placement::Indexed(Cow::Owned(shuffle::permutation(keys, rows)))),
             (None, None) => None,
         }
     }
@@ -78,16 +78,17 @@ impl<'a> Placement<'a> {
 impl<'a> ScanPlan<'a> {
     pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, query: &ScanQuery<'a>) -> ScanPlan<'a> {
         let ScanQuery { job, keys, order_keys } = *query;
-        let gathers = job.order.is_some() || order_keys.is_some();
-        let values = gathers.then(|| TileProgram::values(kernels, store, job)).and_then(|values| {
+        let is_shuffled = job.order.is_some() || order_keys.is_some();
+        let values = is_shuffled.then(|| TileProgram::values(kernels, store, job)).and_then(|values| {
             let placement = Placement::of(query, store.rows(), values.words_per_row())?;
             Some((ValueSource::Rows(values), placement))
         });
-        let program = TileProgram::answer(kernels, store, job, keys, gathers);
+        let program = TileProgram::answer(kernels, store, job, keys, is_shuffled);
         ScanPlan { rows: job.program.answered_rows(store.rows()), field: job.field, program, values }
     }
 
-    /// For a database of `rows` rows whose values come in parts; `layout` has its ranges.
+    /// The plan for a database of `rows` rows whose parts deliver the values. `layout` is an empty
+    /// store with the same max levels.
     pub(crate) fn of_parts(
         kernels: &'static dyn Kernels,
         layout: &'a RowStore,
@@ -101,8 +102,8 @@ impl<'a> ScanPlan<'a> {
         ScanPlan { rows: job.program.answered_rows(rows), field: job.field, program, values }
     }
 
-    /// The program, if it can be run together with another such one.
-    pub(crate) fn pairs(&self) -> Option<&TileProgram<'a>> {
-        (self.values.is_none() && self.program.pairs()).then_some(&self.program)
+    /// The program, if a kernel can run it together with the program of another query.
+    pub(crate) fn pairable_program(&self) -> Option<&TileProgram<'a>> {
+        (self.values.is_none() && self.program.is_pairable()).then_some(&self.program)
     }
 }

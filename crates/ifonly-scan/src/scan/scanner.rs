@@ -1,15 +1,19 @@
-//! Answers: jobs over a row store, as a packed stream, on one or several threads, for one or
-//! several jobs at a time.
+//! The scanner: evaluates queries over a row store as packed streams, on one or several threads,
+//! for one or several queries at a time.
 //!
-//! The positions of an answer are cut into spans of whole blocks. A span is computed and packed on
-//! its own, by any thread; 64 rows of any symbols end at a byte boundary, so spans simply follow
-//! each other in the stream. The sink gets them in order, and a stored-order answer holds only as
-//! many spans as threads work on.
+//! The positions of an answer are divided into spans of whole blocks of 64 rows. Any thread can
+//! compute and pack a span by itself. 64 field elements of any width end at a byte boundary, so the
+//! stream is the concatenation of its spans. The sink receives the spans in order. An answer in
+//! stored order holds only the spans that threads are working on.
 //!
-//! A shuffled answer first keeps the form values of all rows (4 bytes each, and for q ≥ 2^31 as
-//! many as q has). With the keys of the order ([`Query::order_keys`]) it sends them through the
-//! buckets of [`ifonly_algebra::shuffle::Shuffle`], which moves memory in order; with a finished
-//! order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
+//! A shuffled answer first stores the row function values of all rows: 4 bytes for each value if q
+//! < 2^31, else ⌈b/8⌉ bytes if q has b bits. There are two ways to bring the values into the order
+//! of the answer:
+//!
+//! - With [`ScanQuery::order_keys`], the bucket shuffle ([`ifonly_algebra::shuffle::Shuffle`])
+//!   moves them. Its memory access is sequential.
+//! - With [`ScanJob::order`], the scanner gathers them by index. This is slower but supports any
+//!   order.
 
 use crate::backend::{Backend, Kernels};
 use crate::memory::BufferPool;
@@ -19,7 +23,7 @@ use crate::row_store::{BLOCK_ROWS, RowStore};
 use crate::scan::plan::{Placement, ScanPlan};
 use crate::scan::shuffled::RowFunctionValues;
 pub(crate) use crate::scan::shuffled::Scattered;
-use crate::tile::{Norms, Scratch, run_pair, used_forms};
+use crate::tile::{Norms, Scratch, run_pair, used_functions};
 use ifonly_algebra::keys::{KeyedRowRandomness, TranscriptKeys};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, ScanJob};
 use rayon::prelude::*;
@@ -27,59 +31,59 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows per span: whole tiles of every backend.
+/// Rows per span: a multiple of every backend's tile length.
 const SPAN_ROWS: usize = 15_360;
-/// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for
-/// the slowest.
+/// Spans per thread that are computed before the sink receives them: enough that threads rarely
+/// wait for the slowest thread.
 const SPANS_PER_THREAD: usize = 4;
 
-/// Why a job cannot be run. A server checks queries before; these are faults of the caller.
+/// Why a job cannot be run. Servers check queries first, so most of these are errors of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
-    /// A form is for rows of another width.
-    #[error("form {function} is for {have} features; the rows have {need}")]
+    /// A row function has another number of features than the rows.
+    #[error("row function {function} has feature count {have}, but the rows have feature count {need}")]
     Features {
-        /// Which form.
+        /// Index of the row function.
         function: usize,
-        /// Features of the form.
+        /// Features of the row function.
         have: usize,
         /// Features of the rows.
         need: usize,
     },
-    /// An output names a form that the program does not have.
-    #[error("output {0} names a form that is not there")]
-    NoForm(usize),
-    /// The order does not name rows of this store, one per position.
-    #[error("the order is not one of {0} rows")]
+    /// An output names a row function that the program does not have.
+    #[error("an output names row function {0}, which the program does not have")]
+    NoRowFunction(usize),
+    /// The order does not have one valid row index for each position.
+    #[error("the row order is not a permutation of the stored rows (row count: {0})")]
     Order(usize),
-    /// The shares of the rows are not one per row.
-    #[error("{have} row shares for {need} rows")]
+    /// The number of row shares is not the number of rows.
+    #[error("the number of row shares is {have}, but the number of rows is {need}")]
     RowShares {
         /// Shares found.
         have: usize,
         /// Rows.
         need: usize,
     },
-    /// The keyed streams were made for another program.
-    #[error("the keyed streams are not those of this job")]
+    /// The keyed streams belong to another program or field.
+    #[error("the keyed streams do not belong to this job")]
     Keys,
-    /// A part of the database does not give what it holds.
+    /// A part of the database did not deliver its values.
     #[error(transparent)]
     Part(#[from] PartError),
-    /// The sink asked to stop.
-    #[error("the answer was no longer wanted")]
+    /// The sink stopped the scan.
+    #[error("the receiver of the answer stopped the scan")]
     Stopped,
 }
 
-/// Runs jobs.
+/// Evaluates queries over row stores.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     pub(super) kernels: &'static dyn Kernels,
     pub(super) threads: usize,
     pub(super) pool: Option<Arc<rayon::ThreadPool>>,
     pub(super) span_rows: usize,
-    pub(super) spare: Arc<BufferPool>,
+    pub(super) buffers: Arc<BufferPool>,
 }
 
 /// One query of a batch.
@@ -87,21 +91,20 @@ pub struct Scanner {
 pub struct ScanQuery<'a> {
     /// What to compute.
     pub job: &'a ScanJob<'a>,
-    /// The servers' common randomness for it.
+    /// The random streams for the query, common to all servers.
     pub keys: &'a KeyedRowRandomness,
-    /// The keys of the order of the rows, for a shuffled answer; the job itself then names no
-    /// order.
+    /// The keys of the row order, for a shuffled answer. If they are present, [`ScanJob::order`]
+    /// must be `None`.
     pub order_keys: Option<&'a TranscriptKeys>,
 }
 
 impl<'a> ScanQuery<'a> {
-    /// A query in the order that its job says.
+    /// A query in the row order of its job.
     pub fn new(job: &'a ScanJob<'a>, keys: &'a KeyedRowRandomness) -> ScanQuery<'a> {
         ScanQuery { job, keys, order_keys: None }
     }
 
-    /// How many rows have their answer in so many bytes: whole spans, so whole blocks, or all there
-    /// is.
+    /// The number of rows whose field elements fit into `bytes` bytes.
     fn rows_in(&self, bytes: usize) -> usize {
         let bits_per_row = self.job.field.bits() as usize * self.job.program.outputs.len();
         (8 * bytes).checked_div(bits_per_row).unwrap_or(0)
@@ -113,22 +116,22 @@ impl<'a> ScanQuery<'a> {
     }
 }
 
-/// The queries of a pass as they are run.
+/// Compiled queries that share a scan.
 struct Batch<'a> {
     plans: Vec<ScanPlan<'a>>,
-    /// Where two queries or more can use them.
+    /// Present if at least two queries use them.
     norms: Option<Norms<'a>>,
 }
 
 impl Scanner {
-    /// The fastest backend on the caller's own thread.
+    /// A scanner with the fastest backend that uses only the calling thread.
     pub fn new() -> Scanner {
         let kernels = Backend::best().kernels();
-        Scanner { kernels, threads: 1, pool: None, span_rows: SPAN_ROWS, spare: Arc::default() }
+        Scanner { kernels, threads: 1, pool: None, span_rows: SPAN_ROWS, buffers: Arc::default() }
     }
 
-    /// As many threads for an answer: the caller's, and those of a pool that all answers share. One
-    /// thread or less means the caller's alone.
+    /// Uses `threads` threads for each answer: the calling thread and those of a pool that all
+    /// answers share. One thread or fewer means the calling thread alone.
     pub fn with_threads(self, threads: usize) -> Result<Scanner, rayon::ThreadPoolBuildError> {
         if threads <= 1 {
             return Ok(Scanner { threads: 1, pool: None, ..self });
@@ -138,13 +141,13 @@ impl Scanner {
         Ok(Scanner { threads, pool: Some(Arc::new(pool)), ..self })
     }
 
-    /// Another backend.
+    /// Uses another backend.
     pub fn with_backend(self, backend: Backend) -> Scanner {
         Scanner { kernels: backend.kernels(), ..self }
     }
 
-    /// Another number of rows per span, rounded up to whole blocks. The answer does not depend on
-    /// it.
+    /// Uses another number of rows per span, rounded up to whole blocks. The answer does not depend
+    /// on it.
     pub fn with_span_rows(self, rows: usize) -> Scanner {
         Scanner { span_rows: rows.max(1).next_multiple_of(BLOCK_ROWS), ..self }
     }
@@ -153,8 +156,8 @@ impl Scanner {
         self.kernels
     }
 
-    /// Other work on the threads of the answers, such as
-    /// [`RecordScanner`](crate::records::RecordScanner)'s.
+    /// Runs other work on the threads of this scanner, for example that of
+    /// [`RecordScanner`](crate::records::RecordScanner).
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match &self.pool {
             Some(pool) => pool.install(work),
@@ -162,7 +165,7 @@ impl Scanner {
         }
     }
 
-    /// The packed answer of one job, span by span. The sink may stop it.
+    /// Delivers the packed answer of one job to the sink, span by span. The sink may stop the scan.
     pub fn answer(
         &self,
         store: &RowStore,
@@ -173,7 +176,7 @@ impl Scanner {
         self.answer_query(store, &ScanQuery::new(job, keys), sink)
     }
 
-    /// The packed answer of one query, span by span.
+    /// Delivers the packed answer of one query to the sink, span by span.
     pub fn answer_query(
         &self,
         store: &RowStore,
@@ -183,7 +186,8 @@ impl Scanner {
         self.answer_rest(store, query, 0, sink)
     }
 
-    /// The packed answer of one query without the bytes that a batch already gave it.
+    /// Delivers the packed answer of one query without its first `bytes_done` bytes, which a batch
+    /// has already delivered.
     pub fn answer_rest(
         &self,
         store: &RowStore,
@@ -191,11 +195,11 @@ impl Scanner {
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.pass(store, &[*query], query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
+        self.scan_batch(store, &[*query], query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
-    /// The same where form values come from parts of a database of `rows` rows; `layout` has its
-    /// ranges.
+    /// Like [`Scanner::answer_rest`], for a database of `rows` rows whose parts deliver the values.
+    /// `layout` is an empty store with the same max levels.
     pub(crate) fn answer_values<'a>(
         &self,
         layout: &'a RowStore,
@@ -210,16 +214,17 @@ impl Scanner {
         self.run_batch(&batch, rows, query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
-    /// Whether queries like this one are faster in a batch: where memory is the limit, and not for
-    /// tables, which would push each other out of the cache.
+    /// Whether queries like this are faster in a batch. This holds if memory bandwidth is the
+    /// limit. It does not hold for look-up tables, because the tables of several queries evict each
+    /// other from the cache.
     pub fn shares_well(&self, store: &RowStore, job: &ScanJob<'_>) -> bool {
         let linear = |function: usize| {
-            matches!(job.program.functions.get(function).map(|f| &f.shape), Some(RowFunctionKind::Linear { .. }))
+            matches!(job.program.functions.get(function).map(|f| &f.kind), Some(RowFunctionKind::Linear { .. }))
         };
-        store.rows() > 0 && used_forms(job).into_iter().all(linear)
+        store.rows() > 0 && used_functions(job).into_iter().all(linear)
     }
 
-    /// The packed answer of one job as a whole.
+    /// The complete packed answer of one job.
     pub fn answer_to_vec(
         &self,
         store: &RowStore,
@@ -235,19 +240,19 @@ impl Scanner {
         Ok(answer)
     }
 
-    /// Several jobs in one pass over the rows. The sink gets the number of the query with each
-    /// span; a query whose sink stops ends the batch only when all have stopped. Each shuffled
-    /// query keeps its form values until the end.
+    /// Evaluates several queries in one pass over the rows. With each span the sink receives the
+    /// index of the query. If the sink stops one query, the others continue. Each shuffled query
+    /// holds its row function values until the end of the batch.
     pub fn answer_batch(
         &self,
         store: &RowStore,
         queries: &[ScanQuery<'_>],
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.pass(store, queries, 0, sink)
+        self.scan_batch(store, queries, 0, sink)
     }
 
-    fn pass(
+    fn scan_batch(
         &self,
         store: &RowStore,
         queries: &[ScanQuery<'_>],
@@ -258,12 +263,12 @@ impl Scanner {
             check(store.features(), store.rows(), query)?;
         }
         let plans: Vec<ScanPlan<'_>> = queries.iter().map(|query| ScanPlan::new(self.kernels, store, query)).collect();
-        let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
-        let norms = if several { Norms::new(self.kernels, store) } else { None };
+        let has_pairs = plans.iter().filter(|plan| plan.pairable_program().is_some()).count() > 1;
+        let norms = if has_pairs { Norms::new(self.kernels, store) } else { None };
         self.run_batch(&Batch { plans, norms }, store.rows(), first_row, sink)
     }
 
-    /// The answers over a database of `stored_rows` rows, from `first_row` on.
+    /// Computes the answers over a database of `stored_rows` rows, from position `first_row` on.
     fn run_batch(
         &self,
         batch: &Batch<'_>,
@@ -280,14 +285,14 @@ impl Scanner {
         let spans = rows.saturating_sub(first_row).div_ceil(span_rows);
 
         let wanted: Vec<AtomicBool> = plans.iter().map(|_| AtomicBool::new(true)).collect();
-        let still = || -> Vec<bool> { wanted.iter().map(|wanted| wanted.load(Ordering::Relaxed)).collect() };
-        // What was delivered is filled again: fresh memory would have to be cleared first.
-        let delivered: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
-        let delivered = || delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let still_wanted = || -> Vec<bool> { wanted.iter().map(|wanted| wanted.load(Ordering::Relaxed)).collect() };
+        // Delivered buffers are reused, because new memory would have to be cleared first.
+        let free_buffers: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
+        let free_buffers = || free_buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let work = |values: &[RowFunctionValues], span: usize, scratch: &mut Scratch| {
-            let mut packed = delivered().pop().unwrap_or_default();
+            let mut packed = free_buffers().pop().unwrap_or_default();
             let span = start_of(span)..start_of(span + 1);
-            self.answer_span(batch, values, &still(), span, scratch, &mut packed);
+            self.answer_span(batch, values, &still_wanted(), span, scratch, &mut packed);
             packed
         };
         let mut deliver = |packed: Vec<Vec<u8>>| {
@@ -296,8 +301,8 @@ impl Scanner {
                     wanted[query].store(sink(query, bytes).is_continue(), Ordering::Relaxed);
                 }
             }
-            delivered().push(packed);
-            if still().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            free_buffers().push(packed);
+            if still_wanted().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.values.is_none())) {
             let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
@@ -312,8 +317,8 @@ impl Scanner {
         } else {
             let mut scratch = Scratch::default();
             for wave in self.waves(spans) {
-                for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still()[*query]) {
-                    // A difference looks at the position behind the last one.
+                for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still_wanted()[*query]) {
+                    // A difference output also reads the position after the last one.
                     let positions = start_of(wave.start)..start_of(wave.end) + 1;
                     self.advance(&plans[query], stored_rows, values, positions)?;
                 }
@@ -323,24 +328,25 @@ impl Scanner {
                 }
             }
         }
-        self.spare.give_back(values.into_iter().filter_map(RowFunctionValues::into_memory).collect());
-        if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
+        self.buffers.give_back(values.into_iter().filter_map(RowFunctionValues::into_memory).collect());
+        if still_wanted().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
-    /// Shorter spans for several queries: what is packed for all of them should still be in the
-    /// cache when the sinks get it, and not make the allocator go back to the system.
+    /// Spans are shorter for several queries. The packed bytes of all queries should still be in
+    /// the cache when the sink receives them, and small buffers do not make the allocator call the
+    /// system.
     fn span_rows_of(&self, queries: usize) -> usize {
         (self.span_rows / queries.max(1)).next_multiple_of(self.kernels.tile_rows()).min(self.span_rows)
     }
 
-    /// Runs of spans between two visits to the caller's thread.
+    /// Groups of spans that are computed before their results are delivered on the calling thread.
     fn waves(&self, spans: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
         (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
-    /// The packed symbols of one span for every query. Tiles are the outer loop, so that all
-    /// queries read a tile while it is in the cache.
+    /// Computes and packs the field elements of one span for every query. Tiles are the outer loop,
+    /// so that all queries read a tile while it is in the cache.
     fn answer_span(
         &self,
         Batch { plans, norms }: &Batch<'_>,
@@ -357,7 +363,7 @@ impl Scanner {
         }
         let live: Vec<usize> = (0..plans.len()).filter(|&query| wanted[query]).collect();
         let (paired, alone): (Vec<usize>, Vec<usize>) =
-            live.into_iter().partition(|&query| norms.is_some() && plans[query].pairs().is_some());
+            live.into_iter().partition(|&query| norms.is_some() && plans[query].pairable_program().is_some());
         let (pairs, rest) = paired.as_chunks::<2>();
         let (mut second, mut norm_words) = (Scratch::default(), vec![]);
         for first in span.clone().step_by(self.kernels.tile_rows()) {
@@ -377,7 +383,11 @@ impl Scanner {
             }
             for (number, &[one, other]) in pairs.iter().enumerate() {
                 let rows = rows_of(&plans[one]);
-                let (Some(a), Some(b), Some(norms)) = (plans[one].pairs(), plans[other].pairs(), norms) else { break };
+                let (Some(a), Some(b), Some(norms)) =
+                    (plans[one].pairable_program(), plans[other].pairable_program(), norms)
+                else {
+                    break;
+                };
                 if rows == 0 {
                     break;
                 }
@@ -391,7 +401,7 @@ impl Scanner {
         }
     }
 
-    /// On the threads of the pool, or else here with `scratch`.
+    /// Runs `work` for all spans on the threads of the pool, or on this thread with `scratch`.
     fn map_spans<T: Send>(
         &self,
         spans: Range<usize>,
@@ -406,9 +416,9 @@ impl Scanner {
         }
     }
 
-    /// Row by row into `out`, where each has so many items, whole spans at a time on the threads of
-    /// the pool; `work` gets the first row of each.
-    pub(crate) fn in_spans<I: Send>(
+    /// Fills `out`, which has `items` items per row, span by span on the threads of the pool.
+    /// `work` receives the first row of each span.
+    pub(crate) fn fill_spans<I: Send>(
         &self,
         out: &mut [I],
         items: usize,
@@ -446,9 +456,9 @@ impl Default for Scanner {
     }
 }
 
-/// Whether forms are for rows of `need` features.
-pub(crate) fn check_forms(need: usize, functions: &[RowFunction]) -> Result<(), ScanError> {
-    for (function, shape) in functions.iter().map(|function| &function.shape).enumerate() {
+/// Checks that the row functions are for rows of `need` features.
+pub(crate) fn check_functions(need: usize, functions: &[RowFunction]) -> Result<(), ScanError> {
+    for (function, shape) in functions.iter().map(|function| &function.kind).enumerate() {
         let widths: Vec<usize> = match shape {
             RowFunctionKind::Linear { slope, .. } => vec![slope.len()],
             RowFunctionKind::Polynomial(coefficients) => coefficients.iter().map(Vec::len).collect(),
@@ -461,17 +471,17 @@ pub(crate) fn check_forms(need: usize, functions: &[RowFunction]) -> Result<(), 
     Ok(())
 }
 
-/// Whether a query fits a database of `rows` rows.
+/// Checks that a query fits a database of `rows` rows.
 pub(crate) fn check(features: usize, rows: usize, query: &ScanQuery<'_>) -> Result<(), ScanError> {
     let ScanQuery { job, keys, order_keys } = query;
     let program = job.program;
-    check_forms(features, &program.functions)?;
-    if used_forms(job).last().is_some_and(|&function| function >= program.functions.len()) {
-        return Err(ScanError::NoForm(program.outputs.len()));
+    check_functions(features, &program.functions)?;
+    if let Some(&function) = used_functions(job).last().filter(|&&function| function >= program.functions.len()) {
+        return Err(ScanError::NoRowFunction(function));
     }
     if let Some(order) = job.order {
-        // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is
-        // not.
+        // A single maximum without branches. A repeated row only makes the answer wrong; an index
+        // beyond the end would be out of bounds.
         let largest = order.iter().copied().fold(0, u32::max);
         if order_keys.is_some() || order.len() != rows || (rows > 0 && largest as usize >= rows) {
             return Err(ScanError::Order(rows));
@@ -493,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scanner_has_the_backend_the_threads_and_the_spans_that_it_was_given() {
+    fn a_scanner_uses_the_given_backend_threads_and_span_length() {
         let threads = |scanner: &Scanner| (scanner.threads, scanner.run(rayon::current_thread_index).is_some());
         for backend in Backend::available() {
             let scanner = Scanner::new().with_span_rows(100).with_backend(backend).with_threads(3).unwrap();

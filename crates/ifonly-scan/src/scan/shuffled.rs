@@ -1,13 +1,14 @@
-//! The form values of a shuffled answer, and how they get to their positions.
+//! The row function values of a shuffled answer, and how they reach their positions.
 //!
-//! A first pass over the rows keeps the values of all rows. With the keys of the order it sends
-//! each to its bucket of [`Shuffle`], in parts of the rows that threads do on their own. A bucket
-//! is put together and brought into its final order only when the answer reaches it, in a window of
-//! few positions, so that its values are in the cache for that and for what follows. With a
-//! finished order ([`Placement::Picked`]) the values stay where they are and are picked one by one.
+//! A first pass over the rows computes the values of all rows. If the query has order keys, the
+//! pass writes each value to its bucket of the bucket shuffle ([`Shuffle`]). Threads do this
+//! independently for chunks of the rows. A bucket is assembled and shuffled only when the answer
+//! reaches it, in a window of a few positions, so that its values are still in the cache for the
+//! next step. If the query has a finished order ([`Placement::Indexed`]), the values stay in stored
+//! order and are gathered by index.
 //!
-//! Parts of a database do the first pass themselves and give their values bucket by bucket, so here
-//! only the window is held.
+//! The parts of a database compute the first pass themselves and deliver their values bucket by
+//! bucket, so only the window is held here.
 
 use crate::compact_values::RowValues;
 use crate::memory::{self, AlignedBytes};
@@ -19,39 +20,39 @@ use ifonly_algebra::shuffle::{BucketScatter, Shuffle};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of
-/// 4096 bytes of each other, where all would want the same few lines of the cache: 0.38·2^18 and
-/// 1.38·2^18 rows of 3 to 32 bytes keep them apart.
-const PART_ROWS: [usize; 2] = [99_584, 361_728];
+/// Rows of a chunk. Its 256 buckets fill at the same rate. They must not start at multiples of 4096
+/// bytes from each other, because all of them would then compete for the same few cache lines.
+/// 0.38·2^18 and 1.38·2^18 rows of 3 to 32 bytes keep them apart.
+const CHUNK_ROWS: [usize; 2] = [99_584, 361_728];
 
-/// Form values in buckets, part by part of the rows, in as few bytes as they need.
+/// Row function values in buckets, chunk by chunk of the rows, in compact form.
 pub(crate) struct Scattered {
     all: AlignedBytes,
     row: RowValues,
-    part_rows: usize,
-    /// The places of each bucket in each part.
-    places: Vec<Vec<Range<usize>>>,
+    chunk_rows: usize,
+    /// The range of each bucket within each chunk, in rows.
+    buckets: Vec<Vec<Range<usize>>>,
 }
 
 impl Scattered {
-    /// Parts of the rows.
-    pub(crate) fn parts(&self) -> usize {
-        self.places.len()
+    /// Number of chunks of the rows.
+    pub(crate) fn chunks(&self) -> usize {
+        self.buckets.len()
     }
 
-    /// What a part has for a bucket.
-    pub(crate) fn values(&self, bucket: usize, part: usize) -> Option<&[u8]> {
-        let places = self.places.get(part)?.get(bucket)?;
-        let (start, bytes) = (part * self.part_rows, self.row.bytes());
-        Some(&self.all.as_ref()[(start + places.start) * bytes..(start + places.end) * bytes])
+    /// The values of a chunk in a bucket.
+    pub(crate) fn values(&self, bucket: usize, chunk: usize) -> Option<&[u8]> {
+        let rows = self.buckets.get(chunk)?.get(bucket)?;
+        let (start, bytes) = (chunk * self.chunk_rows, self.row.bytes());
+        Some(&self.all.as_ref()[(start + rows.start) * bytes..(start + rows.end) * bytes])
     }
 }
 
-/// The form values of one query.
+/// The row function values of one query.
 pub(super) struct RowFunctionValues {
     source: Source,
-    /// In final order from position `first` on, as far as `buckets` buckets go, which end at
-    /// position `end`.
+    /// Values in the order of the answer, from position `first` on. The first `buckets` buckets
+    /// have been placed; they end at position `end`.
     window: Vec<u32>,
     first: usize,
     buckets: usize,
@@ -59,25 +60,26 @@ pub(super) struct RowFunctionValues {
 }
 
 enum Source {
-    /// The query is not shuffled, or values come as they are wanted.
+    /// The query is not shuffled, or its values are read when they are needed.
     None,
-    /// In stored order, to be picked.
+    /// In stored order, to be gathered by index.
     Stored(AlignedBytes),
     Scattered(Scattered),
-    /// Whoever has the parts scatters; how many values each of them has in each bucket.
+    /// The parts of the database scatter their rows; the number of values of each part in each
+    /// bucket.
     Parts(Vec<Vec<usize>>),
 }
 
 impl RowFunctionValues {
-    /// What a tile inside the window reads.
+    /// The values that a tile inside the window reads.
     pub(super) fn gathered<'v>(&'v self, plan: &'v ScanPlan<'_>) -> Option<Gathered<'v>> {
         plan.values.as_ref().map(|(_, placement)| match (placement, &self.source) {
-            (Placement::Picked(order), Source::Stored(all)) => Gathered::Picked { values: all.words(), order },
-            _ => Gathered::Moved { values: &self.window, first: self.first },
+            (Placement::Indexed(order), Source::Stored(all)) => Gathered::Indexed { values: all.words(), order },
+            _ => Gathered::InOrder { values: &self.window, first: self.first },
         })
     }
 
-    /// Memory that the next query can use.
+    /// The buffer, for reuse by the next query.
     pub(super) fn into_memory(self) -> Option<AlignedBytes> {
         match self.source {
             Source::Stored(all) | Source::Scattered(Scattered { all, .. }) => Some(all),
@@ -87,12 +89,12 @@ impl RowFunctionValues {
 }
 
 impl Scanner {
-    /// The first pass of a query.
+    /// Runs the first pass of a query.
     pub(super) fn values(&self, rows: usize, plan: &ScanPlan<'_>) -> Result<RowFunctionValues, PartError> {
         let source = match &plan.values {
             None | Some((_, Placement::Stored)) => Source::None,
-            Some((source, Placement::Picked(_))) => Source::Stored(self.stored(source, rows)?),
-            Some((ValueSource::Rows(program), Placement::Moved(shuffle))) => Source::Scattered(self.scattered(
+            Some((source, Placement::Indexed(_))) => Source::Stored(self.stored(source, rows)?),
+            Some((ValueSource::Rows(program), Placement::Bucketed(shuffle))) => Source::Scattered(self.scattered(
                 rows,
                 RowValues::scanned(plan.field, program.outputs()),
                 |rows| shuffle.scatter(rows),
@@ -101,7 +103,7 @@ impl Scanner {
                     Ok(())
                 },
             )?),
-            Some((ValueSource::Parts(values), Placement::Moved(shuffle))) => {
+            Some((ValueSource::Parts(values), Placement::Bucketed(shuffle))) => {
                 let lengths = |rows: &Range<usize>| -> Vec<usize> {
                     shuffle.scatter(rows.clone()).buckets().iter().map(Range::len).collect()
                 };
@@ -111,23 +113,24 @@ impl Scanner {
         Ok(RowFunctionValues { source, window: vec![], first: 0, buckets: 0, end: 0 })
     }
 
-    /// The values of all rows in stored order.
+    /// Computes the values of all rows in stored order.
     fn stored(&self, source: &ValueSource<'_>, rows: usize) -> Result<AlignedBytes, PartError> {
         let words = source.words_per_row();
-        // In huge pages: where values are picked or placed at random, every small page would cost a
-        // translation.
-        let mut all = self.spare.take(rows * words * 4);
+        // This buffer uses huge pages: values are read or written at random positions, and with
+        // small pages nearly every access would cost an address translation.
+        let mut all = self.buffers.take(rows * words * 4);
         let out = &mut all.words_mut()[..rows * words];
         match source {
             ValueSource::Rows(program) => {
-                self.in_spans(out, words, |start, out, scratch| program.write_rows(start, out, scratch));
+                self.fill_spans(out, words, |start, out, scratch| program.write_rows(start, out, scratch));
             }
             ValueSource::Parts(values) => values.read_rows(0, out)?,
         }
         Ok(all)
     }
 
-    /// The values of so many rows, in their buckets. `write` gives those from some row on.
+    /// Computes the values of `rows` rows and writes them to their buckets. `write` computes the
+    /// values from a given row on.
     pub(crate) fn scattered<'s>(
         &self,
         rows: usize,
@@ -136,13 +139,13 @@ impl Scanner {
         write: impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError> + Sync,
     ) -> Result<Scattered, PartError> {
         let bytes = row.bytes();
-        let mut all = self.spare.take(rows * bytes);
-        let [short, long] = PART_ROWS;
-        let part_rows = if rows < 4 * self.threads * long { short } else { long };
-        let places = self.map_chunks(&mut all.as_mut()[..rows * bytes], part_rows * bytes, |part, out, scratch| {
-            let start = part * part_rows;
-            let mut way = scatter(start..start + out.len() / bytes);
-            // A tile stays in the cache.
+        let mut all = self.buffers.take(rows * bytes);
+        let [short, long] = CHUNK_ROWS;
+        let chunk_rows = if rows < 4 * self.threads * long { short } else { long };
+        let buckets = self.map_chunks(&mut all.as_mut()[..rows * bytes], chunk_rows * bytes, |chunk, out, scratch| {
+            let start = chunk * chunk_rows;
+            let mut scatter_state = scatter(start..start + out.len() / bytes);
+            // Tile by tile, so that the values stay in the cache.
             let tile = self.kernels.tile_rows();
             let (mut places, mut words, mut short) =
                 (vec![0; tile], vec![0; tile * row.words()], vec![0; tile * bytes]);
@@ -150,17 +153,17 @@ impl Scanner {
                 let rows = tile.min(out.len() / bytes - first);
                 let (places, words) = (&mut places[..rows], &mut words[..rows * row.words()]);
                 write(start + first, words, scratch)?;
-                row.shorten(words, &mut short);
-                way.places(places);
+                row.words_to_bytes(words, &mut short);
+                scatter_state.positions(places);
                 scatter_rows(bytes, places, &short, out);
             }
-            Ok(way.buckets())
+            Ok(scatter_state.buckets())
         });
-        let places = places.into_iter().collect::<Result<_, PartError>>()?;
-        Ok(Scattered { all, row, part_rows, places })
+        let buckets = buckets.into_iter().collect::<Result<_, PartError>>()?;
+        Ok(Scattered { all, row, chunk_rows, buckets })
     }
 
-    /// Moves the window on to these positions.
+    /// Moves the window to these positions.
     pub(super) fn advance(
         &self,
         plan: &ScanPlan<'_>,
@@ -172,17 +175,17 @@ impl Scanner {
             Some((source, Placement::Stored)) => {
                 self.read_stored(source, values, positions.start..positions.end.min(rows))
             }
-            Some((source, Placement::Moved(shuffle))) => match source.words_per_row() {
+            Some((source, Placement::Bucketed(shuffle))) => match source.words_per_row() {
                 1 => self.place_buckets::<1>(source, shuffle, values, positions),
                 2 => self.place_buckets::<2>(source, shuffle, values, positions),
                 4 => self.place_buckets::<4>(source, shuffle, values, positions),
                 _ => self.place_buckets::<8>(source, shuffle, values, positions),
             },
-            None | Some((_, Placement::Picked(_))) => Ok(()),
+            None | Some((_, Placement::Indexed(_))) => Ok(()),
         }
     }
 
-    /// Values that stay in stored order, as far as the window does not have them yet.
+    /// Reads the values in stored order that the window does not have yet.
     fn read_stored(
         &self,
         source: &ValueSource<'_>,
@@ -193,12 +196,12 @@ impl Scanner {
         let words = source.words_per_row();
         window.drain(..window.len().min((positions.start - *first) * words));
         *first = positions.start;
-        let kept = window.len() / words;
-        window.resize(positions.len().max(kept) * words, 0);
-        let (start, out) = (positions.start + kept, &mut window[kept * words..]);
+        let present = window.len() / words;
+        window.resize(positions.len().max(present) * words, 0);
+        let (start, out) = (positions.start + present, &mut window[present * words..]);
         match source {
             ValueSource::Rows(program) => {
-                self.in_spans(out, words, |row, out, scratch| program.write_rows(start + row, out, scratch));
+                self.fill_spans(out, words, |row, out, scratch| program.write_rows(start + row, out, scratch));
                 Ok(())
             }
             ValueSource::Parts(values) => values.read_rows(start, out),
@@ -212,15 +215,15 @@ impl Scanner {
         values: &mut RowFunctionValues,
         positions: Range<usize>,
     ) -> Result<(), PartError> {
-        let RowFunctionValues { source: held, window, first, buckets, end } = values;
+        let RowFunctionValues { source: stored, window, first, buckets, end } = values;
         let passed = (positions.start - *first) * W;
         window.drain(..passed.min(window.len()));
         *first = positions.start;
-        let kept = window.len();
+        let present = window.len();
         let length_of = |bucket: usize| -> Option<usize> {
-            match &*held {
+            match &*stored {
                 Source::Scattered(scattered) => {
-                    scattered.places.iter().map(|places| places.get(bucket).map(Range::len)).sum()
+                    scattered.buckets.iter().map(|buckets| buckets.get(bucket).map(Range::len)).sum()
                 }
                 Source::Parts(parts) => parts.iter().map(|lengths| lengths.get(bucket).copied()).sum(),
                 Source::None | Source::Stored(_) => None,
@@ -231,8 +234,8 @@ impl Scanner {
             *end += length;
             lengths.push(length);
         }
-        window.resize(kept + lengths.iter().sum::<usize>() * W, 0);
-        let (mut rest, _) = window[kept..].as_chunks_mut::<W>();
+        window.resize(present + lengths.iter().sum::<usize>() * W, 0);
+        let (mut rest, _) = window[present..].as_chunks_mut::<W>();
         let mut work = vec![];
         for length in lengths {
             let (bucket, tail) = rest.split_at_mut(length);
@@ -240,8 +243,8 @@ impl Scanner {
             rest = tail;
         }
         *buckets += work.len();
-        if let (ValueSource::Parts(values), Source::Parts(lengths)) = (source, &*held) {
-            // On the caller's thread, because it may have to wait for somebody.
+        if let (ValueSource::Parts(values), Source::Parts(lengths)) = (source, &*stored) {
+            // On the calling thread, because a part may wait for a remote shard.
             for (number, bucket) in &mut work {
                 let mut rest = &mut **bucket;
                 for (part, lengths) in lengths.iter().enumerate() {
@@ -252,12 +255,12 @@ impl Scanner {
             }
         }
         let place = |(number, bucket): (usize, &mut [[u32; W]])| {
-            if let Source::Scattered(scattered) = &*held {
+            if let Source::Scattered(scattered) = &*stored {
                 let mut rest = bucket.as_flattened_mut();
-                for part in 0..scattered.parts() {
-                    let values = scattered.values(number, part).unwrap_or_default();
+                for chunk in 0..scattered.chunks() {
+                    let values = scattered.values(number, chunk).unwrap_or_default();
                     let (here, behind) = rest.split_at_mut(values.len() / scattered.row.bytes() * W);
-                    scattered.row.widen(values, here);
+                    scattered.row.bytes_to_words(values, here);
                     rest = behind;
                 }
             }
@@ -271,13 +274,13 @@ impl Scanner {
     }
 }
 
-/// Rows of so many bytes to their places.
+/// Writes rows of `bytes` bytes each to their positions in `out`.
 fn scatter_rows(bytes: usize, places: &[u32], rows: &[u8], out: &mut [u8]) {
     macro_rules! of_length {
         ($($length:literal)*) => {
             match bytes {
                 $($length => memory::scatter(places, rows.as_chunks::<$length>().0, out.as_chunks_mut().0),)*
-                _ => unreachable!("up to eight words per row: see Placement::moves"),
+                _ => unreachable!("Placement::fits_buckets allows at most eight words per row"),
             }
         };
     }

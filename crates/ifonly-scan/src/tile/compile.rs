@@ -1,7 +1,7 @@
-//! From a job to its tile program: streams first, then forms, then products, and one dot product
-//! per output.
+//! Compiles a scan job to a tile program: first the keystreams, then the row functions, then the
+//! products, and at the end one dot product per output.
 
-use super::{Step, TileProgram, forms_of, used_forms};
+use super::{Step, TileProgram, functions_of, used_functions};
 use crate::backend::Kernels;
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::{AnyDot, Features, PlaneTerm, Width};
@@ -11,9 +11,9 @@ use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::KeyedRowRandomness;
 use ifonly_algebra::row_function::{OutputExpr, RowFunctionKind, ScanJob};
 
-/// What an output is made of before its last step.
-pub(super) struct Parts {
-    /// A form that goes into the last step itself.
+/// The terms of an output, before its final dot product.
+pub(super) struct OutputTerms {
+    /// A row function that is evaluated inside the final dot product.
     fused: Option<usize>,
     terms: Vec<PlaneTerm>,
     constant: FieldElement,
@@ -24,11 +24,11 @@ pub(super) struct Compiler<'a, 'j> {
     width: Width,
     store: &'a RowStore,
     job: &'j ScanJob<'a>,
-    gathers: bool,
+    is_gathered: bool,
     used: Vec<usize>,
     steps: Vec<Step<'a>>,
-    /// The number of each form, once it has one.
-    form_numbers: Vec<Option<usize>>,
+    /// The register of each row function that has been compiled.
+    function_registers: Vec<Option<usize>>,
     rho: Option<usize>,
     sigma: Option<usize>,
     mu: Option<usize>,
@@ -36,16 +36,21 @@ pub(super) struct Compiler<'a, 'j> {
 }
 
 impl<'a, 'j> Compiler<'a, 'j> {
-    pub(super) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, job: &'j ScanJob<'a>, gathers: bool) -> Self {
+    pub(super) fn new(
+        kernels: &'static dyn Kernels,
+        store: &'a RowStore,
+        job: &'j ScanJob<'a>,
+        is_gathered: bool,
+    ) -> Self {
         Compiler {
             kernels,
             width: Width::of(job.field),
             store,
             job,
-            gathers,
-            used: used_forms(job),
+            is_gathered,
+            used: used_functions(job),
             steps: vec![],
-            form_numbers: vec![None; job.program.functions.len()],
+            function_registers: vec![None; job.program.functions.len()],
             rho: None,
             sigma: None,
             mu: None,
@@ -63,86 +68,87 @@ impl<'a, 'j> Compiler<'a, 'j> {
         self.steps.len() - 1
     }
 
-    /// The parts of an output, pads included.
-    pub(super) fn output(&mut self, number: usize, output: &OutputExpr, keys: &'a KeyedRowRandomness) -> Parts {
+    /// The terms of an output, including its pads.
+    pub(super) fn output(&mut self, index: usize, output: &OutputExpr, keys: &'a KeyedRowRandomness) -> OutputTerms {
         let field = self.job.field;
-        let mut parts = Parts { fused: None, terms: vec![], constant: FieldElement::ZERO };
+        let mut sum = OutputTerms { fused: None, terms: vec![], constant: FieldElement::ZERO };
         match *output {
-            OutputExpr::Plain(function) => self.whole_form(function, &mut parts),
+            OutputExpr::Plain(function) => self.add_function(function, &mut sum),
             OutputExpr::Masked { function, unit } => {
-                self.whole_form(function, &mut parts);
+                self.add_function(function, &mut sum);
                 let mu = once(&mut self.mu, &mut self.steps, Step::Stream(&keys.mu));
-                parts.terms.push(self.term(mu, unit));
+                sum.terms.push(self.term(mu, unit));
             }
             OutputExpr::Difference(function) => {
-                let (this, next) = self.form_and_next(function);
-                parts.terms.push(self.term(this, FieldElement::ONE));
-                parts.terms.push(self.term(next, field.neg(FieldElement::ONE)));
+                let (current, next) = self.function_and_next(function);
+                sum.terms.push(self.term(current, FieldElement::ONE));
+                sum.terms.push(self.term(next, field.neg(FieldElement::ONE)));
             }
             OutputExpr::Blinded(function) => {
                 let rho = once(&mut self.rho, &mut self.steps, Step::Stream(&keys.rho));
                 let function = self.function(function);
-                parts.terms.push(self.product(rho, function));
+                sum.terms.push(self.product(rho, function));
             }
             OutputExpr::Hidden { cost, gate } => {
-                self.whole_form(cost, &mut parts);
+                self.add_function(cost, &mut sum);
                 let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(&keys.sigma));
                 let gate = self.function(gate);
-                parts.terms.push(self.product(sigma, gate));
+                sum.terms.push(self.product(sigma, gate));
             }
             OutputExpr::Selected { square, linear, constant } => {
                 let program = self.job.program;
                 let shares = once(&mut self.shares, &mut self.steps, Step::RowShares(&program.row_shares));
                 let (square, linear) = (self.function(square), self.function(linear));
                 let inner = vec![self.product(shares, square), self.term(linear, FieldElement::ONE)];
-                let inner = self.mix(Parts { fused: None, terms: inner, constant: FieldElement::ZERO });
-                parts.terms.push(self.product(shares, inner));
-                parts.constant = constant;
+                let inner = self.finish_output(OutputTerms { fused: None, terms: inner, constant: FieldElement::ZERO });
+                sum.terms.push(self.product(shares, inner));
+                sum.constant = constant;
             }
         }
         let mut power = self.job.alpha;
         for j in 1..=self.job.kappa {
-            let pad = self.push(Step::Stream(keys.pad_stream(number, j)));
-            parts.terms.push(self.term(pad, power));
+            let pad = self.push(Step::Stream(keys.pad_stream(index, j)));
+            sum.terms.push(self.term(pad, power));
             power = field.mul(power, self.job.alpha);
         }
-        parts
+        sum
     }
 
-    /// A form with factor 1: inside the last step if nothing else needs its values and a dot kernel
-    /// takes it.
-    fn whole_form(&mut self, function: usize, parts: &mut Parts) {
-        let uses = self.job.program.outputs.iter().flat_map(forms_of).filter(|&used| used == function).count();
-        if uses == 1 && !self.gathers && self.dot(function, &[]).is_some() {
-            parts.fused = Some(function);
+    /// Adds a row function with factor 1. It is fused into the final dot product if no other output
+    /// uses its values and a dot kernel supports it.
+    fn add_function(&mut self, function: usize, sum: &mut OutputTerms) {
+        let uses = self.job.program.outputs.iter().flat_map(functions_of).filter(|&used| used == function).count();
+        if uses == 1 && !self.is_gathered && self.dot(function, &[]).is_some() {
+            sum.fused = Some(function);
         } else {
-            let number = self.function(function);
-            parts.terms.push(self.term(number, FieldElement::ONE));
+            let register = self.function(function);
+            sum.terms.push(self.term(register, FieldElement::ONE));
         }
     }
 
-    /// The number that holds a form's values.
+    /// The register that holds the values of a row function.
     pub(super) fn function(&mut self, function: usize) -> usize {
-        if let Some(number) = self.form_numbers[function] {
-            return number;
+        if let Some(register) = self.function_registers[function] {
+            return register;
         }
-        let step = if self.gathers { self.gather(function, 0) } else { self.evaluate(function) };
-        let of_tables = matches!(step, Step::Tables(_));
-        let number = self.push(step);
-        self.form_numbers[function] = Some(number);
-        if of_tables && let Some((other, tables)) = self.two_tables(function) {
-            self.steps[number] = Step::Tables(tables);
+        let step = if self.is_gathered { self.gather(function, 0) } else { self.evaluate(function) };
+        let is_table = matches!(step, Step::Tables(_));
+        let register = self.push(step);
+        self.function_registers[function] = Some(register);
+        if is_table && let Some((other, tables)) = self.two_tables(function) {
+            self.steps[register] = Step::Tables(tables);
             let second = self.push(Step::SecondOfTables);
-            self.form_numbers[other] = Some(second);
+            self.function_registers[other] = Some(second);
         }
-        number
+        register
     }
 
-    /// Another form that has to be looked up as well, and the tables of both.
+    /// Another row function that also needs look-up tables, and the tables of both.
     fn two_tables(&self, function: usize) -> Option<(usize, LookupTables)> {
         let ScanJob { field, program, .. } = self.job;
         let other = self.used.iter().copied().find(|&other| {
-            self.form_numbers[other].is_none() && matches!(program.functions[other].shape, RowFunctionKind::Table(_))
+            self.function_registers[other].is_none()
+                && matches!(program.functions[other].kind, RowFunctionKind::Table(_))
         })?;
         let functions = [&program.functions[function], &program.functions[other]];
         let tables =
@@ -150,19 +156,23 @@ impl<'a, 'j> Compiler<'a, 'j> {
         tables.map(|tables| (other, tables))
     }
 
-    fn form_and_next(&mut self, function: usize) -> (usize, usize) {
-        let this = self.function(function);
-        let next = if self.gathers {
+    fn function_and_next(&mut self, function: usize) -> (usize, usize) {
+        let current = self.function(function);
+        let next = if self.is_gathered {
             self.gather(function, 1)
         } else {
             let program = self.job.program;
-            Step::Next { function: &program.functions[function], this }
+            Step::Next { function: &program.functions[function], current }
         };
-        (this, self.push(next))
+        (current, self.push(next))
     }
 
     fn gather(&self, function: usize, shift: usize) -> Step<'a> {
-        let slot = self.used.iter().position(|&used| used == function).expect("the form of an output is a used form");
+        let slot = self
+            .used
+            .iter()
+            .position(|&used| used == function)
+            .expect("the row function of an output is among the used ones");
         Step::Gather { slot, slots: self.used.len(), shift }
     }
 
@@ -172,8 +182,8 @@ impl<'a, 'j> Compiler<'a, 'j> {
         }
         let program = self.job.program;
         let function = &program.functions[function];
-        // Tables are worth making when they are smaller than the rows they replace.
-        let entries: usize = self.store.max_levels().iter().map(|&range| range as usize + 1).sum();
+        // Look-up tables are built only if they have fewer entries than the rows have levels.
+        let entries: usize = self.store.max_levels().iter().map(|&max_level| max_level as usize + 1).sum();
         if self.store.rows().saturating_mul(self.store.features()) < entries {
             Step::Directly(function)
         } else {
@@ -181,18 +191,19 @@ impl<'a, 'j> Compiler<'a, 'j> {
         }
     }
 
-    /// A form and some terms as one dot product, if a kernel takes its shape.
+    /// A row function and further terms as one dot product, if a kernel supports this kind of row
+    /// function.
     fn dot(&self, function: usize, terms: &[PlaneTerm]) -> Option<Step<'a>> {
         let program = self.job.program;
         let function = &program.functions[function];
-        let every;
-        let features = match &function.shape {
+        let norms;
+        let features = match &function.kind {
             RowFunctionKind::Linear { norm, slope } if norm.is_zero() || *norm == FieldElement::ONE => {
                 Features::Linear { norm: !norm.is_zero(), slope }
             }
             RowFunctionKind::Linear { norm, slope } => {
-                every = vec![*norm; slope.len()];
-                Features::Squares { linear: slope, square: &every }
+                norms = vec![*norm; slope.len()];
+                Features::Squares { linear: slope, square: &norms }
             }
             RowFunctionKind::Polynomial(coefficients) => match &coefficients[..] {
                 [] => Features::None,
@@ -212,40 +223,42 @@ impl<'a, 'j> Compiler<'a, 'j> {
         bytes.or_else(|| AnyDot::new(width, field, store, features, terms, constant).map(Step::Dot))
     }
 
-    /// The last step of an output.
-    pub(super) fn mix(&mut self, parts: Parts) -> usize {
-        let sum = match parts.fused {
-            Some(function) => self.dot(function, &parts.terms),
-            None => self.sum(&Features::None, &parts.terms, parts.constant),
+    /// The final dot product of an output.
+    pub(super) fn finish_output(&mut self, sum: OutputTerms) -> usize {
+        let step = match sum.fused {
+            Some(function) => self.dot(function, &sum.terms),
+            None => self.sum(&Features::None, &sum.terms, sum.constant),
         };
-        self.push(sum.expect("planes always fit, and a fused form was seen to fit"))
+        self.push(step.expect("planes always fit, and a fused row function was checked to fit"))
     }
 
-    fn term(&self, number: usize, factor: FieldElement) -> PlaneTerm {
-        PlaneTerm { number, factor, below: self.below(number) }
+    fn term(&self, register: usize, factor: FieldElement) -> PlaneTerm {
+        PlaneTerm { register, factor, below: self.below(register) }
     }
 
-    /// Narrow sums of table entries are not reduced, and what is gathered may be such sums.
-    fn below(&self, number: usize) -> u64 {
-        match self.steps[number] {
+    /// A bound on the values of a register. Narrow sums of table entries are not reduced, and
+    /// gathered values may be such sums.
+    fn below(&self, register: usize) -> u64 {
+        match self.steps[register] {
             Step::Gather { slot, .. } if self.dot(self.used[slot], &[]).is_some() => self.job.field.q(),
             Step::Tables(_) | Step::SecondOfTables | Step::Gather { .. } if self.width == Width::Narrow => 1 << 32,
-            Step::Next { this, .. } => self.below(this),
+            Step::Next { current, .. } => self.below(current),
             _ => self.job.field.q(),
         }
     }
 
     fn product(&mut self, a: usize, b: usize) -> PlaneTerm {
-        let number = self.push(Step::Product { a, b });
-        // Narrow products come over 2^32; the next dot product puts that right for nothing.
+        let register = self.push(Step::Product { a, b });
+        // Narrow products have the factor 2^-32 (Montgomery form). The factor 2^32 in the next dot
+        // product removes it at no cost.
         let factor = if self.width == Width::Narrow { self.job.field.reduce(1 << 32) } else { FieldElement::ONE };
-        self.term(number, factor)
+        self.term(register, factor)
     }
 }
 
-/// The number of a step that several outputs use, pushed by the first.
-fn once<'a>(number: &mut Option<usize>, steps: &mut Vec<Step<'a>>, step: Step<'a>) -> usize {
-    *number.get_or_insert_with(|| {
+/// The register of a step that several outputs share. The first caller adds the step.
+fn once<'a>(register: &mut Option<usize>, steps: &mut Vec<Step<'a>>, step: Step<'a>) -> usize {
+    *register.get_or_insert_with(|| {
         steps.push(step);
         steps.len() - 1
     })

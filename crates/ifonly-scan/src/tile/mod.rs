@@ -1,12 +1,17 @@
-//! What happens to a tile of rows: a short straight-line program over numbers that stand beside the
-//! rows.
+//! The tile program: a straight-line program that computes the outputs of a job for a tile of rows.
 //!
-//! Every output of [`ifonly_algebra::row_function`] is `constant + Σ factor·number`, where the
-//! numbers are form values, keyed streams, row shares and products of two numbers. So a tile first
-//! fills the streams, then evaluates the forms, then multiplies, and ends with one [`Dot`] per
-//! output; a form that only one output uses is part of that last dot product, and its pads ride
-//! along as further feature groups. For a shuffled answer the form values come from a buffer,
-//! picked in the order's positions, and the rest is the same program.
+//! A register holds one field element for every row of the tile. It is stored as one plane of
+//! 32-bit words if q is narrow (see [`Width`]), else as a plane of low words and a plane of high
+//! words. Every step fills one register.
+//!
+//! Every output of [`ifonly_algebra::row_function`] is `constant + Σ factor·register`. The
+//! registers are row function values, keyed random streams, row shares, and products of two
+//! registers. A program therefore fills the streams, evaluates the row functions, multiplies, and
+//! ends with one [`Dot`](crate::dot::limbs16::Dot) per output. A row function that only one output
+//! uses is evaluated inside that final dot product, with the pads as further groups.
+//!
+//! In a shuffled answer the row function values come from a buffer ([`Gathered`]). The rest of the
+//! program is the same.
 
 mod compile;
 mod output;
@@ -26,39 +31,39 @@ use ifonly_algebra::row_function::{OutputExpr, RowFunction, ScanJob};
 pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 
-/// Form values of all rows, or of the positions that a tile needs: `planes` words per used form,
-/// all forms of a row together.
+/// Row function values of all rows, or of the positions that a tile needs. For each row the values
+/// of all used row functions are adjacent, [`Width::planes`] words each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gathered<'a> {
-    /// In stored order, and where each position finds its row.
-    Picked { values: &'a [u32], order: &'a [u32] },
-    /// In the order of positions, from one of them on.
-    Moved { values: &'a [u32], first: usize },
+    /// Values in stored order; `order` has the row of each position.
+    Indexed { values: &'a [u32], order: &'a [u32] },
+    /// Values in the order of the answer, from position `first` on.
+    InOrder { values: &'a [u32], first: usize },
 }
 
 impl Gathered<'_> {
-    /// Behind the last position that can be read, of those that come `step` words each.
+    /// The end of the readable positions. `step` is the number of words per position.
     fn end(self, step: usize) -> usize {
         match self {
-            Gathered::Picked { order, .. } => order.len(),
-            Gathered::Moved { values, first } => first + values.len() / step,
+            Gathered::Indexed { order, .. } => order.len(),
+            Gathered::InOrder { values, first } => first + values.len() / step,
         }
     }
 
-    /// Word `place` of the `step` words of each wanted position.
-    fn read(self, wanted: Range<usize>, place: usize, step: usize, out: &mut [u32]) {
+    /// Reads word `word` of the `step` words of each position in `wanted`.
+    fn read(self, wanted: Range<usize>, word: usize, step: usize, out: &mut [u32]) {
         match self {
-            Gathered::Picked { values, order } => {
+            Gathered::Indexed { values, order } => {
                 for (out, &row) in out.iter_mut().zip(&order[wanted]) {
-                    *out = values[row as usize * step + place];
+                    *out = values[row as usize * step + word];
                 }
             }
-            Gathered::Moved { values, first } => {
+            Gathered::InOrder { values, first } => {
                 let values = &values[(wanted.start - first) * step..(wanted.end - first) * step];
                 if step == 1 {
                     out[..values.len()].copy_from_slice(values);
                 } else {
-                    out.iter_mut().zip(values.chunks_exact(step)).for_each(|(out, row)| *out = row[place]);
+                    out.iter_mut().zip(values.chunks_exact(step)).for_each(|(out, row)| *out = row[word]);
                 }
             }
         }
@@ -72,9 +77,9 @@ pub(crate) struct TileProgram<'a> {
     width: Width,
     field: &'a Field,
     store: &'a RowStore,
-    /// Each makes one number.
+    /// Step i fills register i.
     steps: Vec<Step<'a>>,
-    /// Which numbers are the outputs.
+    /// The registers of the outputs.
     outputs: Vec<usize>,
 }
 
@@ -83,52 +88,52 @@ enum Step<'a> {
     Stream(&'a FieldElementStream),
     RowShares(&'a [FieldElement]),
     Dot(AnyDot),
-    /// The same where bytes are multiplied with bytes.
+    /// A dot product in byte limbs.
     ByteDot(ByteDot),
-    /// Also the values of a second form, if the tables are of two.
+    /// If the tables are for two row functions, the step also keeps the values of the second.
     Tables(LookupTables),
-    /// The second form of the tables in the step before.
+    /// The second row function of the tables in the preceding step.
     SecondOfTables,
-    /// For databases smaller than the tables would be.
+    /// Direct evaluation, for databases with fewer levels than the tables would have entries.
     Directly(&'a RowFunction),
-    /// The form at the following row.
+    /// The row function at the following row.
     Next {
         function: &'a RowFunction,
-        this: usize,
+        current: usize,
     },
     Gather {
         slot: usize,
         slots: usize,
         shift: usize,
     },
-    /// `a·b`, over 2^32 if narrow.
+    /// `a·b`, or `a·b/2^32` if narrow (a Montgomery product).
     Product {
         a: usize,
         b: usize,
     },
 }
 
-/// Words of a tile, kept from tile to tile.
+/// Working memory of a tile, reused for the next tile.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     words: Vec<u32>,
     key: KeyBytes,
     levels: Vec<u16>,
-    /// Sums of table entries, then symbols of two words.
+    /// Sums of table entries; later, field elements of two words.
     long_words: Vec<u64>,
-    /// Symbols of several outputs, row by row.
+    /// Field elements of several outputs, row by row.
     elements: Vec<u32>,
 }
 
-/// The forms that the outputs use, each once.
-pub(crate) fn used_forms(job: &ScanJob<'_>) -> Vec<usize> {
-    let mut used: Vec<usize> = job.program.outputs.iter().flat_map(forms_of).collect();
+/// The row functions that the outputs use, each once, in ascending order.
+pub(crate) fn used_functions(job: &ScanJob<'_>) -> Vec<usize> {
+    let mut used: Vec<usize> = job.program.outputs.iter().flat_map(functions_of).collect();
     used.sort_unstable();
     used.dedup();
     used
 }
 
-fn forms_of(output: &OutputExpr) -> Vec<usize> {
+fn functions_of(output: &OutputExpr) -> Vec<usize> {
     match *output {
         OutputExpr::Plain(function)
         | OutputExpr::Masked { function, .. }
@@ -142,36 +147,37 @@ fn forms_of(output: &OutputExpr) -> Vec<usize> {
 }
 
 impl<'a> TileProgram<'a> {
-    /// The values of all used forms as outputs, without any randomness: the first pass of a
-    /// shuffled answer.
+    /// The program whose outputs are the values of all used row functions, without randomness: the
+    /// first pass of a shuffled answer.
     pub(crate) fn values(kernels: &'static dyn Kernels, store: &'a RowStore, job: &ScanJob<'a>) -> Self {
         let mut compiler = Compiler::new(kernels, store, job, false);
-        let outputs = used_forms(job).into_iter().map(|function| compiler.function(function)).collect();
+        let outputs = used_functions(job).into_iter().map(|function| compiler.function(function)).collect();
         compiler.finish(outputs)
     }
 
-    /// The answer in stored order, or from [`Gathered`] values.
+    /// The program of the answer, in stored order or from [`Gathered`] values.
     pub(crate) fn answer(
         kernels: &'static dyn Kernels,
         store: &'a RowStore,
         job: &ScanJob<'a>,
         keys: &'a KeyedRowRandomness,
-        gathers: bool,
+        is_gathered: bool,
     ) -> Self {
-        let mut compiler = Compiler::new(kernels, store, job, gathers);
-        // All streams first: numbers may only depend on earlier ones.
+        let mut compiler = Compiler::new(kernels, store, job, is_gathered);
+        // All streams come first, because a step may read only earlier registers.
         let outputs = job.program.outputs.iter().enumerate();
-        let terms: Vec<_> = outputs.map(|(number, output)| compiler.output(number, output, keys)).collect();
-        let outputs = terms.into_iter().map(|parts| compiler.mix(parts)).collect();
+        let terms: Vec<_> = outputs.map(|(index, output)| compiler.output(index, output, keys)).collect();
+        let outputs = terms.into_iter().map(|terms| compiler.finish_output(terms)).collect();
         compiler.finish(outputs)
     }
 
-    /// Runs the rows or positions `first..first + rows`; `first` is a multiple of 64.
+    /// Runs the program for the rows or positions `first..first + rows`. `first` must be a multiple
+    /// of 64.
     pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
         self.run_steps(&self.steps, first, rows, gathered, scratch);
     }
 
-    /// The first steps only.
+    /// Runs the given first steps of the program.
     fn run_steps(
         &self,
         steps: &[Step<'a>],
@@ -185,7 +191,7 @@ impl<'a> TileProgram<'a> {
         let Scratch { words, key, levels, long_words, .. } = scratch;
         let kernels = self.kernels;
         if rows < stride {
-            // What an earlier tile left beyond the last row need not be reduced.
+            // Values of an earlier tile beyond the last row might not be reduced.
             words.clear();
         }
         words.resize(self.steps.len() * planes * stride, 0);
@@ -193,7 +199,7 @@ impl<'a> TileProgram<'a> {
         for (to, step) in steps.iter().enumerate() {
             let (done, rest) = words.split_at_mut(to * planes * stride);
             let out = &mut rest[..planes * stride];
-            let number = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
+            let register = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
             match step {
                 Step::Stream(stream) => keystream_planes::fill(kernels, self.width, stream, first, key, out),
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
@@ -216,10 +222,10 @@ impl<'a> TileProgram<'a> {
                         put(out, stride, row, function.evaluate(self.field, levels).value());
                     }
                 }
-                Step::Next { function, this } => {
-                    let this = number(*this);
-                    for (out, this) in out.chunks_mut(stride).zip(this.chunks(stride)) {
-                        out[..rows - 1].copy_from_slice(&this[1..rows]);
+                Step::Next { function, current } => {
+                    let current = register(*current);
+                    for (out, current) in out.chunks_mut(stride).zip(current.chunks(stride)) {
+                        out[..rows - 1].copy_from_slice(&current[1..rows]);
                     }
                     if first + rows < self.store.rows() {
                         self.store.read_row(first + rows, levels);
@@ -234,10 +240,10 @@ impl<'a> TileProgram<'a> {
                     }
                 }
                 Step::Product { a, b } if self.width == Width::Narrow => {
-                    kernels.montgomery_products(self.field.q() as u32, number(*a), number(*b), out);
+                    kernels.montgomery_products(self.field.q() as u32, register(*a), register(*b), out);
                 }
                 Step::Product { a, b } => {
-                    let (a, b) = (number(*a), number(*b));
+                    let (a, b) = (register(*a), register(*b));
                     for row in 0..rows {
                         put(
                             out,
@@ -251,23 +257,23 @@ impl<'a> TileProgram<'a> {
         }
     }
 
-    fn get(&self, number: &[u32], stride: usize, row: usize) -> FieldElement {
-        let value = u64::from(number[row]) | u64::from(number[stride + row]) << 32;
-        self.field.element(value).expect("numbers of a tile are reduced")
+    fn get(&self, register: &[u32], stride: usize, row: usize) -> FieldElement {
+        let value = u64::from(register[row]) | u64::from(register[stride + row]) << 32;
+        self.field.element(value).expect("registers of a tile are reduced")
     }
 }
 
-/// The blocks of `rows` rows from `first` on, both whole blocks.
+/// The blocks of `rows` rows from row `first` on. Both are multiples of the block length.
 fn blocks_of(store: &RowStore, first: usize, rows: usize) -> Blocks<'_> {
     let block_bytes = store.block_bytes();
-    // Behind the end where values are gathered that come from other stores.
+    // Empty beyond the end of the store, where gathered values come from other stores.
     let data = store.data().get(first / BLOCK_ROWS * block_bytes..).unwrap_or(&[]);
     Blocks { bytes: &data[..data.len().min(rows / BLOCK_ROWS * block_bytes)], block_bytes }
 }
 
-fn put(number: &mut [u32], stride: usize, row: usize, value: u64) {
-    number[row] = value as u32;
-    if let Some(high) = number.get_mut(stride + row) {
+fn put(register: &mut [u32], stride: usize, row: usize, value: u64) {
+    register[row] = value as u32;
+    if let Some(high) = register.get_mut(stride + row) {
         *high = (value >> 32) as u32;
     }
 }

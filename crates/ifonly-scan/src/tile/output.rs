@@ -1,4 +1,4 @@
-//! What becomes of the outputs of a tile: packed symbols, or form values row by row.
+//! The outputs of a tile: packed field elements, or row function values row by row.
 
 use super::{Scratch, TileProgram};
 use crate::dot::limbs16::Width;
@@ -6,7 +6,7 @@ use crate::packing;
 use crate::row_store::BLOCK_ROWS;
 
 impl TileProgram<'_> {
-    /// Symbols per row.
+    /// Field elements per row.
     pub(crate) fn outputs(&self) -> usize {
         self.outputs.len()
     }
@@ -16,18 +16,18 @@ impl TileProgram<'_> {
         self.outputs.len() * self.width.planes()
     }
 
-    /// The planes of an output after [`TileProgram::run`] over `rows` rows: one if narrow, else the
-    /// low and the high one.
+    /// The planes of an output after [`TileProgram::run`] over `rows` rows: the low plane, and the
+    /// high plane, which is empty if the field is narrow.
     fn output<'s>(&self, output: usize, rows: usize, words: &'s [u32]) -> (&'s [u32], &'s [u32]) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = self.width.planes();
-        let number = &words[self.outputs[output] * planes * stride..][..planes * stride];
-        let (low, high) = number.split_at(stride);
+        let planes_of_output = &words[self.outputs[output] * planes * stride..][..planes * stride];
+        let (low, high) = planes_of_output.split_at(stride);
         (&low[..rows], high.get(..rows).unwrap_or(&[]))
     }
 
-    /// Packs the symbols of a tile that was run to the beginning of `packed`; what is behind them
-    /// may be overwritten.
+    /// Packs the field elements of the tile that was run last to the beginning of `packed`. Bytes
+    /// after them may be overwritten.
     pub(crate) fn pack(&self, rows: usize, scratch: &mut Scratch, packed: &mut [u8]) {
         let Scratch { words, elements, long_words, .. } = scratch;
         let (kernels, bits) = (self.kernels, self.field.bits());
@@ -53,15 +53,15 @@ impl TileProgram<'_> {
                 long_words.resize(rows * outputs, 0);
                 for output in 0..outputs {
                     let (low, high) = self.output(output, rows, words);
-                    let whole = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
-                    interleave(whole, output, outputs, long_words);
+                    let values = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
+                    interleave(values, output, outputs, long_words);
                 }
                 packing::pack_bits(bits, long_words.iter().copied(), packed);
             }
         }
     }
 
-    /// The values of the rows from `start` on, row by row, into `out`.
+    /// Writes the values of the rows from `start` on to `out`, row by row.
     pub(crate) fn write_rows(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) {
         let (per_row, planes, tile_rows) = (self.words_per_row(), self.width.planes(), self.kernels.tile_rows());
         for (tile, out) in out.chunks_mut(tile_rows * per_row).enumerate() {
@@ -81,7 +81,7 @@ impl TileProgram<'_> {
     }
 }
 
-/// The words of one of `step` places of every row.
-fn interleave<W>(words: impl Iterator<Item = W>, place: usize, step: usize, rows: &mut [W]) {
-    rows.chunks_exact_mut(step).zip(words).for_each(|(row, word)| row[place] = word);
+/// Writes one word of each row: word `index` of the `step` words per row.
+fn interleave<W>(words: impl Iterator<Item = W>, index: usize, step: usize, rows: &mut [W]) {
+    rows.chunks_exact_mut(step).zip(words).for_each(|(row, word)| row[index] = word);
 }

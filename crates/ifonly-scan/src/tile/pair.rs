@@ -1,5 +1,5 @@
-//! Two queries of a batch at once: what only depends on the rows is done once. That is `‖y‖²` for
-//! the whole batch, and the work on the bytes of a row for each pair.
+//! Two queries of a batch at once. Work that depends only on the rows is done once: the squared
+//! norms `‖y‖²` for the whole batch, and the split of the level bytes for each pair of queries.
 
 use super::{Scratch, Step, TileProgram, blocks_of};
 use crate::backend::{DotPair, Kernels, Planes};
@@ -7,11 +7,11 @@ use crate::dot::limbs16::{AnyDot, Dot, Features, NARROW, Width};
 use crate::row_store::{BLOCK_ROWS, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 
-/// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime
-/// 2^31 − 1.
+/// The prime 2^31 − 1. It is larger than every supported `‖y‖²`, so residues are the norms
+/// themselves.
 const NORM_FIELD: u64 = (1 << 31) - 1;
 
-/// The squared norms of the rows.
+/// Computes the squared norms of the rows.
 pub(crate) struct Norms<'a> {
     kernels: &'static dyn Kernels,
     store: &'a RowStore,
@@ -19,9 +19,9 @@ pub(crate) struct Norms<'a> {
 }
 
 impl<'a> Norms<'a> {
-    /// `None` where pairs are not taken, or norms could be too large.
+    /// `None` if the backend has no pair kernel, or if norms could be too large.
     pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore) -> Option<Norms<'a>> {
-        let largest: u64 = store.max_levels().iter().map(|&range| u64::from(range).pow(2)).sum();
+        let largest: u64 = store.max_levels().iter().map(|&max_level| u64::from(max_level).pow(2)).sum();
         if !kernels.prefers_pairs() || largest >= NORM_FIELD {
             return None;
         }
@@ -32,7 +32,7 @@ impl<'a> Norms<'a> {
         Some(Norms { kernels, store, dot })
     }
 
-    /// Those of a tile, up to whole blocks.
+    /// Computes the norms of a tile, rounded up to whole blocks.
     pub(crate) fn fill(&self, first: usize, rows: usize, out: &mut Vec<u32>) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         out.resize(stride, 0);
@@ -42,13 +42,13 @@ impl<'a> Norms<'a> {
 }
 
 impl TileProgram<'_> {
-    /// Whether [`run_pair`] takes this program with another one of the same store.
-    pub(crate) fn pairs(&self) -> bool {
-        self.last_dot().is_some_and(|dot| DotPair::new([dot, dot]).is_some())
+    /// Whether [`run_pair`] supports this program together with another one of the same store.
+    pub(crate) fn is_pairable(&self) -> bool {
+        self.final_dot().is_some_and(|dot| DotPair::new([dot, dot]).is_some())
     }
 
-    /// The last step, if it is the only output.
-    fn last_dot(&self) -> Option<&Dot<NARROW>> {
+    /// The final dot product, if its register is the only output.
+    fn final_dot(&self) -> Option<&Dot<NARROW>> {
         match (self.steps.last(), &self.outputs[..]) {
             (Some(Step::Dot(AnyDot::Narrow(dot))), &[output]) if output + 1 == self.steps.len() => Some(dot),
             _ => None,
@@ -56,7 +56,7 @@ impl TileProgram<'_> {
     }
 }
 
-/// Runs two programs that pair over the same rows; `norms` are those of the tile.
+/// Runs two pairable programs over the same rows. `norms` has the norms of the tile.
 pub(crate) fn run_pair(
     programs: [&TileProgram<'_>; 2],
     norms: &[u32],
@@ -66,8 +66,8 @@ pub(crate) fn run_pair(
 ) {
     let stride = rows.next_multiple_of(BLOCK_ROWS);
     let [one, other] = programs;
-    let pair = one.last_dot().zip(other.last_dot()).and_then(|(one, other)| DotPair::new([one, other]));
-    let pair = pair.expect("both programs pair");
+    let pair = one.final_dot().zip(other.final_dot()).and_then(|(one, other)| DotPair::new([one, other]));
+    let pair = pair.expect("both programs are pairable");
     let mut work = programs.into_iter().zip(scratch).map(|(program, scratch)| {
         let before = program.steps.len() - 1;
         program.run_steps(&program.steps[..before], first, rows, None, scratch);

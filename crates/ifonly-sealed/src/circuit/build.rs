@@ -1,115 +1,115 @@
-//! The search as a program: sum of the shares, tournament, who qualifies, one-hot bits of the
-//! winner, its cost; again for every further rank.
+//! Builds the circuit of a search: sum of the shares, tournament, match bit, cost and one-hot bits
+//! of the winner. Every further rank repeats all but the sum (docs/sealed.md, section 8).
 
 use crate::circuit::gates::{GateSize, add_inputs, choose, none, one_hot, right_is_less};
 use crate::circuit::program::{CircuitBuilder, CircuitProgram, ReadPattern, Wire, XorSum};
 use crate::params::SealedParams;
 
-/// A program, made once for all searches of a shape.
+/// The circuit for one set of parameters. All searches with these parameters can share it.
 #[derive(Debug)]
 pub struct Circuit {
-    pub(crate) shape: SealedParams,
-    pub(crate) gates: CircuitProgram,
+    pub(crate) params: SealedParams,
+    pub(crate) program: CircuitProgram,
     pub(crate) winners: Vec<Winner>,
 }
 
-/// What is known about the winner of one tournament.
+/// Wires of the result of one tournament.
 #[derive(Debug)]
 pub(crate) struct Winner {
-    /// Whether it qualifies, in lane 0.
-    pub(crate) qualifies: Wire,
-    /// Its cost, lowest bit first, in lane 0; 0 if it does not qualify.
+    /// 1 if the winner matches; in lane 0.
+    pub(crate) matches: Wire,
+    /// Cost of the winner, lowest bit first, in lane 0; 0 if the winner does not match.
     pub(crate) cost: Vec<Wire>,
-    /// A plane with a 1 in its row, or none if it does not qualify.
+    /// One-hot bit plane of the winner; all 0 if the winner does not match.
     pub(crate) chosen: Wire,
 }
 
-/// What a search costs each server, exactly.
+/// Exact cost of a search for each server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CircuitCost {
-    /// ANDs of single bits.
+    /// Number of AND gates on single bits.
     pub ands: u64,
-    /// Rounds of messages, the input included.
+    /// Number of message rounds, including the input.
     pub rounds: u64,
-    /// Bytes that one server sends to its peers with random bits from the operating system, frames
-    /// included.
+    /// Bytes that one server sends to its peers in randomness mode `system`, including frame
+    /// headers.
     pub bytes: u64,
-    /// The same with random bits from keys.
+    /// Bytes that one server sends to its peers in randomness mode `keys`.
     pub bytes_keyed: u64,
-    /// Bytes of the longest message of one round.
+    /// Length of the longest message of one round in bytes.
     pub longest_round: u64,
-    /// Bytes of memory that a party takes at most, random bits that are ahead of their use
-    /// included. The shares that it is made from are the caller's, who may forget them then.
+    /// Maximum memory of a party in bytes, including unused random words. It does not include the
+    /// additive shares, which the caller may drop once the party exists.
     pub memory: u64,
 }
 
 impl Circuit {
-    /// The program for this shape.
-    pub fn new(shape: &SealedParams) -> Circuit {
-        let size = (shape.words(), shape.lanes());
-        let mut builder = CircuitBuilder::new(shape.bits, size);
-        let mut values = add_inputs(&mut builder, shape.bits, size);
-        let mut winners: Vec<Winner> = Vec::with_capacity(shape.top);
-        for rank in 0..shape.top {
+    /// Builds the circuit for these parameters.
+    pub fn new(params: &SealedParams) -> Circuit {
+        let size = (params.words(), params.lanes());
+        let mut builder = CircuitBuilder::new(params.bits, size);
+        let mut values = add_inputs(&mut builder, params.bits, size);
+        let mut winners: Vec<Winner> = Vec::with_capacity(params.top);
+        for rank in 0..params.top {
             if let Some(before) = rank.checked_sub(1) {
-                // The winner before loses from now on. Its highest bit, one of the violations, is
-                // enough: a row that does not qualify is found by nobody, whichever it is.
-                let (value, chosen) = (values[shape.bits - 1].all(), winners[before].chosen.all());
+                // Makes the previous winner lose. Setting its highest bit is enough: this bit
+                // counts violated gates, so the row no longer matches.
+                let (value, chosen) = (values[params.bits - 1].all(), winners[before].chosen.all());
                 let without = builder.and(size, XorSum::of([value]), XorSum::of([chosen]), XorSum::of([value, chosen]));
-                values[shape.bits - 1] = without;
+                values[params.bits - 1] = without;
             }
-            winners.push(winner(&mut builder, shape, size, &values));
+            winners.push(winner(&mut builder, params, size, &values));
         }
-        let mut kept = vec![];
+        let mut outputs = vec![];
         for winner in &winners {
-            kept.extend([winner.qualifies, winner.chosen]);
-            kept.extend(&winner.cost);
+            outputs.extend([winner.matches, winner.chosen]);
+            outputs.extend(&winner.cost);
         }
-        Circuit { shape: *shape, gates: builder.finish(&kept), winners }
+        Circuit { params: *params, program: builder.finish(&outputs), winners }
     }
 
-    /// The shape that it is for.
-    pub fn shape(&self) -> &SealedParams {
-        &self.shape
+    /// The parameters of this circuit.
+    pub fn params(&self) -> &SealedParams {
+        &self.params
     }
 
-    /// What a search costs.
+    /// The cost of a search.
     pub fn cost(&self) -> CircuitCost {
-        let rounds = || self.gates.stages.iter().filter(|stage| !stage.ands.is_empty());
-        let gates = rounds().flat_map(|stage| &stage.ands);
-        let input = self.shape.bits * self.shape.words();
-        let rounds_bytes: u64 = rounds().map(|stage| framed(stage.words())).sum();
-        let ahead = self.shape.lead_words().max(self.shape.words_before());
-        let memory = 2 * self.gates.memory + self.zero_words().min(ahead);
+        let rounds = || self.program.rounds.iter().filter(|round| !round.ands.is_empty());
+        let gates = rounds().flat_map(|round| &round.ands);
+        let input = self.params.bits * self.params.words();
+        let rounds_bytes: u64 = rounds().map(|round| framed(round.words())).sum();
+        let unused = self.params.lead_words().max(self.params.prefetch_words());
+        let memory = 2 * self.program.memory + self.zero_words().min(unused);
         CircuitCost {
             ands: gates.map(|gate| gate.words as u64 * u64::from(gate.lanes)).sum(),
             rounds: 1 + rounds().count() as u64,
             bytes: 2 * framed(input) + rounds_bytes + framed(self.zero_words()),
             bytes_keyed: framed(input) + rounds_bytes,
-            longest_round: rounds().map(|stage| framed(stage.words())).max().unwrap_or(0).max(framed(input)),
+            longest_round: rounds().map(|round| framed(round.words())).max().unwrap_or(0).max(framed(input)),
             memory: 8 * memory as u64,
         }
     }
 
-    /// Words of zero-sharings that a search takes: one for each word of ANDs, then those of the
+    /// Words of zero sharing that a search uses: one for each word of AND gates, then those of the
     /// answers.
     pub fn zero_words(&self) -> usize {
-        let ands: usize = self.gates.stages.iter().map(|stage| stage.words()).sum();
-        ands + self.shape.top * self.shape.answer_words()
+        let ands: usize = self.program.rounds.iter().map(|round| round.words()).sum();
+        ands + self.params.top * self.params.answer_words()
     }
 }
 
-/// Bytes of a message of some words in frames.
+/// Length of a message of `words` words in bytes, including frame headers.
 fn framed(words: usize) -> u64 {
     8 * (words + words.div_ceil(crate::params::FRAME_WORDS)) as u64
 }
 
-/// The tournament: neighbours meet, the lower row wins ties, words first and then the lanes of the
-/// last word.
+/// The tournament: a tree of pairwise minima over neighbours, first over words, then over the lanes
+/// of the last word. The lower row wins ties.
 fn winner(
     builder: &mut CircuitBuilder,
-    shape: &SealedParams,
+    params: &SealedParams,
     (mut words, mut lanes): GateSize,
     values: &[Wire],
 ) -> Winner {
@@ -127,20 +127,20 @@ fn winner(
             let term = |wire: &Wire| crate::circuit::program::XorTerm { beyond, ..wire.read(sides[side]) };
             wires.iter().map(term).collect::<Vec<_>>()
         };
-        // Who has no neighbour meets the value 2^k − 1, and wins.
+        // An unpaired entry is compared with the value 2^k − 1, and wins.
         let (left, right) = (read(&values, 0, true), read(&values, 1, true));
-        let choice = right_is_less(builder, size, &left, &right, shape.block(level));
+        let choice = right_is_less(builder, size, &left, &right, params.block(level));
         values = left.iter().zip(&right).map(|(&l, &r)| choose(builder, size, choice, l, r)).collect();
         let (left, right) = (read(&index, 0, false), read(&index, 1, false));
         index = left.iter().zip(&right).map(|(&l, &r)| choose(builder, size, choice, l, r)).collect();
         index.push(choice);
     }
     let bit = (1, 1);
-    let qualifies = none(builder, bit, &values[shape.cost_bits..]);
-    let cost = values[..shape.cost_bits]
+    let matches = none(builder, bit, &values[params.cost_bits..]);
+    let cost = values[..params.cost_bits]
         .iter()
-        .map(|value| builder.and(bit, XorSum::of([qualifies.all()]), XorSum::of([value.all()]), XorSum::default()))
+        .map(|value| builder.and(bit, XorSum::of([matches.all()]), XorSum::of([value.all()]), XorSum::default()))
         .collect();
-    let chosen = one_hot(builder, (shape.words(), shape.lanes()), qualifies, &index);
-    Winner { qualifies, cost, chosen }
+    let chosen = one_hot(builder, (params.words(), params.lanes()), matches, &index);
+    Winner { matches, cost, chosen }
 }

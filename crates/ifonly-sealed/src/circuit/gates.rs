@@ -1,14 +1,14 @@
-//! The gates of a search: adder, comparison, choice, one-hot bits. Costs are in ANDs for each row
-//! or pair of rows.
+//! Building blocks of the circuit: adder, comparison, choice, product and one-hot bits. Costs are
+//! numbers of AND gates per row or pair of rows.
 
 use crate::circuit::program::{CircuitBuilder, Operand, ReadPattern, Wire, XorSum, XorTerm};
 
-/// Words and lanes of a gate.
+/// Number of words and lanes of a gate.
 pub(crate) type GateSize = (usize, u32);
 
-/// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3
-/// ANDs, k − 1 rounds. A carry is saved in the round before it is used, so that what was entered is
-/// forgotten bit by bit while the sum grows in its place.
+/// `V^(1) + V^(2) + V^(3) mod 2^k` of the inputs, by a carry-save and a ripple adder: 2k − 3 ANDs,
+/// k − 1 rounds. The carry-save step for a bit runs one round before its result is used, so the
+/// memory of the input bits is reused for the bits of the sum.
 pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSize) -> Vec<Wire> {
     let input = |server, bit: usize| XorTerm {
         source: Operand::Input { server, bit: bit as u8 },
@@ -21,7 +21,7 @@ pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSi
         let [x, y, z] = [1, 2, 3].map(|server| input(server, bit));
         let below = saved.map(Wire::all);
         if bit + 1 < bits {
-            // majority(x, y, z) = (x ⊕ z)(y ⊕ z) ⊕ z, one AND: the carry into the next bit.
+            // The carry into the next bit: majority(x, y, z) = (x ⊕ z)(y ⊕ z) ⊕ z, one AND.
             saved = Some(builder.and_after(bit, size, XorSum::of([x, z]), XorSum::of([y, z]), XorSum::of([z])));
         }
         let Some(saved) = below else {
@@ -43,9 +43,9 @@ pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSi
     sums
 }
 
-/// 1 where the right value is smaller than the left one: the borrow of right − left. By ripple
-/// within blocks of bits, then by a tree of blocks. With b bits to a block, k + (k − b)(b − 1)/b +
-/// 2k/b ANDs or so and b + ⌈log2(k/b)⌉ rounds.
+/// 1 where the right value is smaller than the left value: the borrow of right − left. A ripple
+/// within blocks of bits, then a tree over the blocks. With b bits per block it takes about k +
+/// (k − b)(b − 1)/b + 2k/b ANDs and b + ⌈log2(k/b)⌉ rounds.
 pub(crate) fn right_is_less(
     builder: &mut CircuitBuilder,
     size: GateSize,
@@ -54,8 +54,8 @@ pub(crate) fn right_is_less(
     block: usize,
 ) -> Wire {
     let pairs: Vec<(XorTerm, XorTerm)> = left.iter().copied().zip(right.iter().copied()).collect();
-    // Of a group of bits: whether right is less, and (where a lower group exists) whether they are
-    // equal.
+    // For each group of bits: whether right is less, and whether both are equal. Equality is not
+    // needed for the lowest group.
     let mut groups: Vec<(Wire, Option<XorSum>)> = Vec::with_capacity(pairs.len().div_ceil(block));
     for pairs in pairs.chunks(block) {
         let (left, right) = pairs[0];
@@ -88,7 +88,7 @@ pub(crate) fn right_is_less(
     groups[0].0
 }
 
-/// `right` where `choice` is 1, else `left`; one AND.
+/// `right` where `choice` is 1, otherwise `left`; one AND.
 pub(crate) fn choose(
     builder: &mut CircuitBuilder,
     size: GateSize,
@@ -99,13 +99,13 @@ pub(crate) fn choose(
     builder.and(size, XorSum::of([choice.all()]), XorSum::of([left, right]), XorSum::of([left]))
 }
 
-/// 1 where none of the bits is; one AND less than there are bits, in a tree.
+/// 1 where all bits are 0: a tree with one AND fewer than there are bits.
 pub(crate) fn none(builder: &mut CircuitBuilder, size: GateSize, bits: &[Wire]) -> Wire {
     let none = product(builder, size, bits.iter().map(|bit| XorSum::of([bit.all()]).not()).collect());
     builder.xor(size, none)
 }
 
-/// The product of at least one factor, in a tree.
+/// The product of one or more factors, as a tree of ANDs.
 fn product(builder: &mut CircuitBuilder, size: GateSize, mut factors: Vec<XorSum>) -> XorSum {
     while factors.len() > 1 {
         factors = factors
@@ -119,42 +119,41 @@ fn product(builder: &mut CircuitBuilder, size: GateSize, mut factors: Vec<XorSum
     factors[0]
 }
 
-/// From `seed` (a bit in lane 0) and the bits of an index, lowest first, to `words` words of
-/// `lanes` lanes that hold the seed at word `index mod 2^a`, lane `⌊index/2^a⌋`, a = ⌈log2 words⌉,
-/// and 0 elsewhere. One AND for each place but the first.
+/// One-hot bits: `words` words of `lanes` lanes that are 0 except at one position, which holds
+/// `seed` (a bit in lane 0). The position is word `index mod 2^a`, lane `⌊index/2^a⌋`, with a =
+/// ⌈log2 words⌉; `index` has its lowest bit first. One AND for each position but the first.
 ///
-/// Whatever holds the seed for the bits of the index so far is split by the next one, bit b of
-/// weight m: what was at place e stays there if b is 0 and goes to e + m if b is 1. Where e + m
-/// does not exist, b is known to be 0.
+/// Each index bit b of weight m splits the positions so far: the value at position e stays there if
+/// b is 0, and moves to e + m if b is 1. If position e + m does not exist, b is always 0.
 pub(crate) fn one_hot(builder: &mut CircuitBuilder, (words, lanes): GateSize, seed: Wire, index: &[Wire]) -> Wire {
     let word_bits = words.next_power_of_two().trailing_zeros() as usize;
     let mut hot = seed;
-    let mut reached = 1;
+    let mut positions = 1;
     for bit in &index[word_bits..] {
-        let more = reached.min(lanes - reached);
-        let there = builder.and(
+        let more = positions.min(lanes - positions);
+        let moved = builder.and(
             (1, more),
             XorSum::of([hot.all()]),
             XorSum::of([bit.read(ReadPattern::Spread)]),
             XorSum::default(),
         );
         hot = builder
-            .xor((1, reached + more), XorSum::of([hot.all(), there.all(), there.read(ReadPattern::Up(reached))]));
-        reached += more;
+            .xor((1, positions + more), XorSum::of([hot.all(), moved.all(), moved.read(ReadPattern::Up(positions))]));
+        positions += more;
     }
-    let mut reached = 1;
+    let mut positions = 1;
     for bit in &index[..word_bits] {
-        let more = reached.min(words - reached);
-        let split = builder.register(reached + more, lanes);
+        let more = positions.min(words - positions);
+        let split = builder.register(positions + more, lanes);
         let factors = (XorSum::of([hot.all()]), XorSum::of([bit.read(ReadPattern::Spread)]));
-        builder.write(split, reached, more, Some(factors), XorSum::default());
-        let there = split.read(ReadPattern::From(reached as u32));
-        builder.write(split, 0, more, None, XorSum::of([hot.all(), there]));
-        if more < reached {
-            builder.write(split, more, reached - more, None, XorSum::of([hot.read(ReadPattern::From(more as u32))]));
+        builder.write(split, positions, more, Some(factors), XorSum::default());
+        let moved = split.read(ReadPattern::From(positions as u32));
+        builder.write(split, 0, more, None, XorSum::of([hot.all(), moved]));
+        if more < positions {
+            builder.write(split, more, positions - more, None, XorSum::of([hot.read(ReadPattern::From(more as u32))]));
         }
         hot = split;
-        reached += more;
+        positions += more;
     }
     hot
 }

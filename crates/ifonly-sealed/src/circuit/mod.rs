@@ -1,4 +1,5 @@
-//! The circuit of a sealed search: gates, their rounds, and the program that evaluates them.
+//! The circuit of a sealed search: its gates, their circuit rounds, and the program that evaluates
+//! them. It depends on public parameters only.
 
 pub(crate) mod build;
 pub(crate) mod gates;

@@ -1,25 +1,25 @@
-//! Programs for the machine: gates on whole registers, in rounds, with every register's place in
-//! memory.
+//! Circuit programs: gates on whole registers, sorted into circuit rounds, and the memory slot of
+//! every register.
 //!
-//! A register holds the replicated bits of some words: this server's component and the next one's.
-//! A gate computes
+//! A register holds the replicated sharing of some words: the component of this server and that of
+//! the next server. A gate computes
 //!
 //! ```text
 //! target = x·y ⊕ plus        (an AND, which takes a message)      or      target = plus      (local)
 //! ```
 //!
-//! where x, y and plus are sums of registers, read as a [`Read`] says, and perhaps the constant 1.
-//! A gate belongs to the earliest round in which its operands are known, unless it is put off;
-//! inside a round the gates stand in the order in which they were made. A register's memory is used
-//! again after its last reader, and so is that of every bit that the servers entered. All of it
-//! depends on public numbers only.
+//! where x, y and plus are XOR sums of registers, each read by a [`ReadPattern`], and optionally
+//! the constant 1. A gate belongs to the earliest round in which its operands are known, unless it
+//! is deferred. Within a round, gates keep the order of their creation. The memory of a register is
+//! reused after its last reader; the same holds for input bits. A program depends on public
+//! parameters only.
 
 use crate::params::lane_mask;
 
-/// How the words of a gate are read from a source.
+/// How a gate reads words from an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPattern {
-    /// Word i + first.
+    /// Words i + first.
     From(u32),
     /// Words 2i.
     Even,
@@ -29,27 +29,28 @@ pub(crate) enum ReadPattern {
     EvenLanes,
     /// Lanes 2l + 1.
     OddLanes,
-    /// Lane 0 of word 0, in every lane of every word.
+    /// Lane 0 of word 0, copied to every lane of every word.
     Spread,
-    /// Lane l − m.
+    /// Lanes l − m.
     Up(u32),
 }
 
-/// Where bits come from.
+/// Source of the bits of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
-    /// A bit of the value that a server entered.
+    /// A bit of the input of a server.
     Input { server: u8, bit: u8 },
     /// A register, by number.
     Register(u32),
 }
 
-/// One operand of a sum.
+/// One operand of an XOR sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct XorTerm {
     pub(crate) source: Operand,
     pub(crate) read: ReadPattern,
-    /// What [`Read::Odd`] and [`Read::OddLanes`] find behind the last word or lane of a register.
+    /// Value that [`ReadPattern::Odd`] and [`ReadPattern::OddLanes`] read after the last word or
+    /// lane of a register.
     pub(crate) beyond: bool,
 }
 
@@ -64,7 +65,7 @@ impl XorSum {
     pub(crate) fn of<const N: usize>(terms: [XorTerm; N]) -> XorSum {
         const { assert!(N <= 5) };
         let mut sum = XorSum::default();
-        sum.terms.iter_mut().zip(terms).for_each(|(place, term)| *place = Some(term));
+        sum.terms.iter_mut().zip(terms).for_each(|(slot, term)| *slot = Some(term));
         sum
     }
 
@@ -77,7 +78,7 @@ impl XorSum {
     }
 }
 
-/// A register while a program is made.
+/// A register of a program under construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wire(u32);
 
@@ -91,15 +92,15 @@ impl Wire {
     }
 }
 
-/// One gate on `words` words, `lanes` lanes each.
+/// One gate on `words` words with `lanes` lanes each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     target: u32,
-    /// The first word that it writes.
+    /// First word of the target that the gate writes.
     pub(crate) first: usize,
     pub(crate) words: usize,
     pub(crate) lanes: u32,
-    /// The factors of an AND.
+    /// Factors of an AND gate; `None` for a local gate.
     pub(crate) factors: Option<(XorSum, XorSum)>,
     pub(crate) plus: XorSum,
 }
@@ -115,7 +116,7 @@ impl Gate {
     }
 }
 
-/// Where a register lies.
+/// Memory slot of a register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegisterSlot {
     pub(crate) offset: usize,
@@ -123,8 +124,8 @@ pub(crate) struct RegisterSlot {
     pub(crate) lanes: u32,
 }
 
-/// What is done between two messages: first the local gates, then the ANDs, whose results are there
-/// in the next stage.
+/// One circuit round: first the local gates, then the ANDs. The results of the ANDs are known in
+/// the next round.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitRound {
     pub(crate) local: Vec<Gate>,
@@ -132,58 +133,59 @@ pub(crate) struct CircuitRound {
 }
 
 impl CircuitRound {
-    /// Words of the message of this stage's ANDs.
+    /// Words of the message for the ANDs of this round.
     pub(crate) fn words(&self) -> usize {
         self.ands.iter().map(|gate| gate.words).sum()
     }
 }
 
-/// Gates in rounds, registers in memory.
+/// Gates in circuit rounds, and the memory layout of the registers.
 #[derive(Debug)]
 pub(crate) struct CircuitProgram {
-    pub(crate) stages: Vec<CircuitRound>,
-    places: Vec<RegisterSlot>,
+    pub(crate) rounds: Vec<CircuitRound>,
+    slots: Vec<RegisterSlot>,
     /// Words of memory for one component of all registers.
     pub(crate) memory: usize,
-    /// Words of a plane of what the servers entered, and how many planes.
+    /// Words of an input plane.
     plane_words: usize,
+    /// Number of input planes.
     bits: usize,
 }
 
 impl CircuitProgram {
-    pub(crate) fn place(&self, wire: Wire) -> RegisterSlot {
-        self.places[wire.0 as usize]
+    pub(crate) fn slot(&self, wire: Wire) -> RegisterSlot {
+        self.slots[wire.0 as usize]
     }
 
     pub(crate) fn register(&self, number: u32) -> RegisterSlot {
-        self.places[number as usize]
+        self.slots[number as usize]
     }
 
-    /// Where this server's own values lie at the beginning, plane after plane.
+    /// Memory of this server's input planes at the start, in order.
     pub(crate) fn own(&self) -> std::ops::Range<usize> {
         0..self.bits * self.plane_words
     }
 
-    /// Where those of its peers lie: the previous server's in the one component, the next server's
-    /// in the other.
+    /// Memory of the input planes of the peers: those of the previous server in component `mine`,
+    /// those of the next server in component `next`.
     pub(crate) fn peers(&self) -> std::ops::Range<usize> {
         self.own().end..2 * self.own().end
     }
 
-    /// The planes of one bit: of its own values, and of its peers'.
-    pub(crate) fn entered(&self, bit: u8) -> [RegisterSlot; 2] {
-        [bit.into(), self.bits + usize::from(bit)].map(|number| self.places[number])
+    /// The input planes of one bit: own input, inputs of the peers.
+    pub(crate) fn inputs(&self, bit: u8) -> [RegisterSlot; 2] {
+        [bit.into(), self.bits + usize::from(bit)].map(|number| self.slots[number])
     }
 
-    /// Where a gate's word i goes.
+    /// Memory offset of the first word that a gate writes.
     pub(crate) fn target(&self, gate: &Gate) -> usize {
-        self.places[gate.target as usize].offset + gate.first
+        self.slots[gate.target as usize].offset + gate.first
     }
 }
 
-/// Makes programs.
+/// Builds a [`CircuitProgram`].
 pub(crate) struct CircuitBuilder {
-    /// The first two for each bit are what was entered, own values and then peers'.
+    /// The first `2·bits` registers are the input planes: own input, then inputs of the peers.
     registers: Vec<Register>,
     gates: Vec<(usize, Gate)>,
     bits: usize,
@@ -192,18 +194,18 @@ pub(crate) struct CircuitBuilder {
 struct Register {
     words: usize,
     lanes: u32,
-    /// The number of rounds after which it is known.
+    /// Number of rounds after which the register is known.
     depth: usize,
 }
 
 impl CircuitBuilder {
-    /// For values of so many bits, in planes of this size.
+    /// A builder for inputs of `bits` planes of this size.
     pub(crate) fn new(bits: usize, (words, lanes): (usize, u32)) -> CircuitBuilder {
         let registers = (0..2 * bits).map(|_| Register { words, lanes, depth: 0 }).collect();
         CircuitBuilder { registers, gates: vec![], bits }
     }
 
-    /// A register that gates write parts of.
+    /// A new register that several gates may write.
     pub(crate) fn register(&mut self, words: usize, lanes: u32) -> Wire {
         self.registers.push(Register { words, lanes, depth: 0 });
         Wire(self.registers.len() as u32 - 1)
@@ -214,7 +216,7 @@ impl CircuitBuilder {
         self.and_after(0, (words, lanes), x, y, plus)
     }
 
-    /// The same, put off until so many rounds are over.
+    /// `x·y ⊕ plus` in a new register, deferred until `rounds` rounds have ended.
     pub(crate) fn and_after(
         &mut self,
         rounds: usize,
@@ -262,61 +264,62 @@ impl CircuitBuilder {
             Operand::Input { .. } => 0,
             Operand::Register(number) => self.registers[number as usize].depth,
         });
-        let stage = known.max().unwrap_or(0).max(rounds);
+        let round = known.max().unwrap_or(0).max(rounds);
         let register = &mut self.registers[target.0 as usize];
-        register.depth = register.depth.max(stage + usize::from(factors.is_some()));
-        self.gates.push((stage, gate));
+        register.depth = register.depth.max(round + usize::from(factors.is_some()));
+        self.gates.push((round, gate));
     }
 
-    /// Sorts gates into rounds and gives registers their memory; `kept` registers are not used
-    /// again.
-    pub(crate) fn finish(self, kept: &[Wire]) -> CircuitProgram {
+    /// Sorts gates into rounds and assigns memory to registers. The memory of `outputs` is never
+    /// reused.
+    pub(crate) fn finish(self, outputs: &[Wire]) -> CircuitProgram {
         let count = self.registers.iter().map(|register| register.depth + 1).max().unwrap_or(1);
-        let mut stages: Vec<CircuitRound> = (0..count).map(|_| CircuitRound::default()).collect();
-        let mut born = vec![usize::MAX; self.registers.len()];
+        let mut rounds: Vec<CircuitRound> = (0..count).map(|_| CircuitRound::default()).collect();
+        let mut first = vec![usize::MAX; self.registers.len()];
         let mut last = vec![0; self.registers.len()];
-        born[..2 * self.bits].fill(0);
-        for (stage, gate) in self.gates {
+        first[..2 * self.bits].fill(0);
+        for (round, gate) in self.gates {
             let target = gate.target as usize;
-            born[target] = born[target].min(stage);
-            last[target] = last[target].max(stage);
+            first[target] = first[target].min(round);
+            last[target] = last[target].max(round);
             for term in gate.sums().flat_map(XorSum::terms) {
                 let read = match term.source {
-                    // Whoever entered it: all three servers have the same program.
+                    // All three servers run the same program, so both planes count as read,
+                    // whichever server owns the input.
                     Operand::Input { bit, .. } => [usize::from(bit), self.bits + usize::from(bit)],
                     Operand::Register(number) => [number as usize; 2],
                 };
-                read.into_iter().for_each(|register| last[register] = stage.max(last[register]));
+                read.into_iter().for_each(|register| last[register] = round.max(last[register]));
             }
-            let stage = &mut stages[stage];
-            if gate.factors.is_some() { stage.ands.push(gate) } else { stage.local.push(gate) }
+            let round = &mut rounds[round];
+            if gate.factors.is_some() { round.ands.push(gate) } else { round.local.push(gate) }
         }
-        kept.iter().for_each(|wire| last[wire.0 as usize] = usize::MAX);
+        outputs.iter().for_each(|wire| last[wire.0 as usize] = usize::MAX);
 
-        let mut births = vec![vec![]; count];
-        let mut deaths = vec![vec![]; count];
-        for (number, (&born, &last)) in born.iter().zip(&last).enumerate() {
-            if let Some(births) = births.get_mut(born) {
-                births.push(number);
+        let mut allocated = vec![vec![]; count];
+        let mut freed = vec![vec![]; count];
+        for (number, (&first, &last)) in first.iter().zip(&last).enumerate() {
+            if let Some(allocated) = allocated.get_mut(first) {
+                allocated.push(number);
             }
-            if let Some(deaths) = deaths.get_mut(last) {
-                deaths.push(number);
+            if let Some(freed) = freed.get_mut(last) {
+                freed.push(number);
             }
         }
-        let mut places: Vec<RegisterSlot> =
+        let mut slots: Vec<RegisterSlot> =
             self.registers.iter().map(|r| RegisterSlot { offset: 0, words: r.words, lanes: r.lanes }).collect();
-        // What was entered comes first, so it lies at the beginning and in order.
+        // Inputs are allocated first, so they are at the start of the memory and in order.
         let mut heap = Heap::default();
-        for (births, deaths) in births.iter().zip(&deaths) {
-            births.iter().for_each(|&number| places[number].offset = heap.take(places[number].words));
-            deaths.iter().for_each(|&number| heap.give(places[number].offset, places[number].words));
+        for (allocated, freed) in allocated.iter().zip(&freed) {
+            allocated.iter().for_each(|&number| slots[number].offset = heap.allocate(slots[number].words));
+            freed.iter().for_each(|&number| heap.free(slots[number].offset, slots[number].words));
         }
-        let plane_words = places.first().map_or(0, |place| place.words);
-        CircuitProgram { stages, places, memory: heap.end, plane_words, bits: self.bits }
+        let plane_words = slots.first().map_or(0, |slot| slot.words);
+        CircuitProgram { rounds, slots, memory: heap.end, plane_words, bits: self.bits }
     }
 }
 
-/// Memory that is handed out and given back: the smallest gap that fits.
+/// Best-fit allocator of register memory.
 #[derive(Default)]
 struct Heap {
     gaps: std::collections::BTreeMap<usize, usize>,
@@ -324,9 +327,9 @@ struct Heap {
 }
 
 impl Heap {
-    fn take(&mut self, words: usize) -> usize {
-        let fitting = self.gaps.iter().filter(|&(_, &size)| size >= words).min_by_key(|&(_, &size)| size);
-        if let Some((&offset, &size)) = fitting {
+    fn allocate(&mut self, words: usize) -> usize {
+        let best = self.gaps.iter().filter(|&(_, &size)| size >= words).min_by_key(|&(_, &size)| size);
+        if let Some((&offset, &size)) = best {
             self.gaps.remove(&offset);
             if size > words {
                 self.gaps.insert(offset + words, size - words);
@@ -343,7 +346,7 @@ impl Heap {
         offset
     }
 
-    fn give(&mut self, offset: usize, words: usize) {
+    fn free(&mut self, offset: usize, words: usize) {
         let (mut offset, mut words) = (offset, words);
         if let Some(size) = self.gaps.remove(&(offset + words)) {
             words += size;

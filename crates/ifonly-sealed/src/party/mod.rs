@@ -1,4 +1,5 @@
-//! One server of a sealed search: its registers, its randomness and its protocol steps.
+//! One server of a sealed search: its registers, its randomness and its state machine. Only
+//! semi-honest security is implemented.
 
 pub(crate) mod planes;
 pub(crate) mod registers;

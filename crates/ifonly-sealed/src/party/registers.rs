@@ -1,18 +1,17 @@
-//! What one server holds: two components of every register and of what was entered, and the gates
-//! on them.
+//! The share registers of one server, and the evaluation of gates on them.
 //!
-//! A bit v is v_1 ⊕ v_2 ⊕ v_3; server n holds v_n ("mine") and v_{n+1} ("next"). What server m
-//! entered has v_{m+2} = 0, so that a server holds two components of its own values and one of each
-//! peer's, the previous one's v_n and the next one's v_{n+1}: two planes on each side for every
-//! bit. The constant 1 has v_1 = 1.
+//! Replicated sharing: v = v_1 ⊕ v_2 ⊕ v_3, and server n holds v_n ("mine") and v_{n+1} ("next").
+//! The input of server m has v_{m+2} = 0. So a server holds both components of its own input, v_n
+//! of the input of its previous server and v_{n+1} of the input of its next server. This needs two
+//! planes per bit in each component. The constant 1 has v_1 = 1 and v_2 = v_3 = 0.
 
 use crate::circuit::program::{CircuitProgram, Gate, Operand, ReadPattern, XorSum};
 use crate::params::lane_mask;
 
-/// Words that are computed together: they fit into the innermost cache.
+/// Words that are computed together. Five buffers of this size fit into the L1 cache.
 const TILE: usize = 256;
 
-/// Which of a server's two components.
+/// One of the two components that a server holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShareComponent {
     Mine,
@@ -27,29 +26,29 @@ pub(crate) struct ShareRegisters {
 }
 
 impl ShareRegisters {
-    pub(crate) fn new(server: usize, gates: &CircuitProgram) -> ShareRegisters {
-        ShareRegisters { server, mine: vec![0; gates.memory], next: vec![0; gates.memory] }
+    pub(crate) fn new(server: usize, program: &CircuitProgram) -> ShareRegisters {
+        ShareRegisters { server, mine: vec![0; program.memory], next: vec![0; program.memory] }
     }
 
-    /// A local gate, both components.
-    pub(crate) fn local(&mut self, gates: &CircuitProgram, gate: &Gate) {
+    /// Evaluates a local gate in both components.
+    pub(crate) fn local(&mut self, program: &CircuitProgram, gate: &Gate) {
         let mut tile = [0; TILE];
         for first in (0..gate.words).step_by(TILE) {
             let words = TILE.min(gate.words - first);
             let tile = &mut tile[..words];
-            let target = gates.target(gate) + first;
-            for side in [ShareComponent::Mine, ShareComponent::Next] {
-                self.sum(gates, &gate.plus, side, first, tile);
-                let memory = if side == ShareComponent::Mine { &mut self.mine } else { &mut self.next };
+            let target = program.target(gate) + first;
+            for component in [ShareComponent::Mine, ShareComponent::Next] {
+                self.sum(program, &gate.plus, component, first, tile);
+                let memory = if component == ShareComponent::Mine { &mut self.mine } else { &mut self.next };
                 let mask = gate.mask();
                 memory[target..target + words].iter_mut().zip(tile.iter()).for_each(|(word, sum)| *word = sum & mask);
             }
         }
     }
 
-    /// Words `first..` of this server's component of an AND: `x_n·y_n ⊕ x_n·y_{n+1} ⊕ x_{n+1}·y_n ⊕
-    /// plus_n ⊕ zero`, in place of `zero`.
-    pub(crate) fn and(&mut self, gates: &CircuitProgram, gate: &Gate, first: usize, zero: &mut [u64]) {
+    /// Evaluates words `first..` of this server's component of an AND gate: `x_n·y_n ⊕ x_n·y_{n+1}
+    /// ⊕ x_{n+1}·y_n ⊕ plus_n ⊕ zero`. The result replaces `zero`.
+    pub(crate) fn and(&mut self, program: &CircuitProgram, gate: &Gate, first: usize, zero: &mut [u64]) {
         let Some((x, y)) = &gate.factors else { return };
         let (mut x_mine, mut x_next, mut y_mine, mut y_next, mut plus) =
             ([0; TILE], [0; TILE], [0; TILE], [0; TILE], [0; TILE]);
@@ -57,47 +56,47 @@ impl ShareRegisters {
         let mut at = first;
         for zero in zero.chunks_mut(TILE) {
             let words = zero.len();
-            self.sum(gates, x, ShareComponent::Mine, at, &mut x_mine[..words]);
-            self.sum(gates, x, ShareComponent::Next, at, &mut x_next[..words]);
-            self.sum(gates, y, ShareComponent::Mine, at, &mut y_mine[..words]);
-            self.sum(gates, y, ShareComponent::Next, at, &mut y_next[..words]);
-            self.sum(gates, &gate.plus, ShareComponent::Mine, at, &mut plus[..words]);
+            self.sum(program, x, ShareComponent::Mine, at, &mut x_mine[..words]);
+            self.sum(program, x, ShareComponent::Next, at, &mut x_next[..words]);
+            self.sum(program, y, ShareComponent::Mine, at, &mut y_mine[..words]);
+            self.sum(program, y, ShareComponent::Next, at, &mut y_next[..words]);
+            self.sum(program, &gate.plus, ShareComponent::Mine, at, &mut plus[..words]);
             for i in 0..words {
                 let product = x_mine[i] & (y_mine[i] ^ y_next[i]) ^ x_next[i] & y_mine[i];
                 zero[i] = (product ^ plus[i] ^ zero[i]) & mask;
             }
-            let target = gates.target(gate) + at;
+            let target = program.target(gate) + at;
             self.mine[target..target + words].copy_from_slice(zero);
             at += words;
         }
     }
 
-    /// One component of a sum, words `first..`.
-    fn sum(&self, gates: &CircuitProgram, sum: &XorSum, side: ShareComponent, first: usize, out: &mut [u64]) {
-        let one = self.constant(side);
+    /// Computes words `first..` of one component of an XOR sum.
+    fn sum(&self, program: &CircuitProgram, sum: &XorSum, component: ShareComponent, first: usize, out: &mut [u64]) {
+        let one = self.constant(component);
         out.fill(if sum.one { one } else { 0 });
         for term in sum.terms() {
             let beyond = if term.beyond { one } else { 0 };
-            let place = match term.source {
+            let slot = match term.source {
                 Operand::Input { server, bit } => {
-                    let [own, peers] = gates.entered(bit);
-                    match ((usize::from(server) + 3 - self.server) % 3, side) {
+                    let [own, peers] = program.inputs(bit);
+                    match ((usize::from(server) + 3 - self.server) % 3, component) {
                         (0, _) => own,
                         (1, ShareComponent::Next) | (2, ShareComponent::Mine) => peers,
-                        // The component that is 0.
+                        // This component of the input is 0.
                         _ => continue,
                     }
                 }
-                Operand::Register(number) => gates.register(number),
+                Operand::Register(number) => program.register(number),
             };
-            let memory = if side == ShareComponent::Mine { &self.mine } else { &self.next };
-            add(&memory[place.offset..place.offset + place.words], place.lanes, term.read, beyond, first, out);
+            let memory = if component == ShareComponent::Mine { &self.mine } else { &self.next };
+            add(&memory[slot.offset..slot.offset + slot.words], slot.lanes, term.read, beyond, first, out);
         }
     }
 
-    /// The component of the constant 1.
-    fn constant(&self, side: ShareComponent) -> u64 {
-        match (self.server, side) {
+    /// One component of the constant 1.
+    fn constant(&self, component: ShareComponent) -> u64 {
+        match (self.server, component) {
             (1, ShareComponent::Mine) | (3, ShareComponent::Next) => u64::MAX,
             _ => 0,
         }
@@ -115,7 +114,7 @@ fn add(words: &[u64], lanes: u32, read: ReadPattern, beyond: u64, first: usize, 
         ReadPattern::Odd => {
             let (pairs, _) = words[2 * first..].as_chunks::<2>();
             out.iter_mut().zip(pairs).for_each(|(out, [_, word])| *out ^= word);
-            // Only the very last word of a gate can lack its neighbour.
+            // Only the last word of a gate can be unpaired.
             if let Some(last) = out.get_mut(pairs.len()) {
                 *last ^= beyond;
             }
@@ -130,7 +129,7 @@ fn add(words: &[u64], lanes: u32, read: ReadPattern, beyond: u64, first: usize, 
     }
 }
 
-/// Bits 0, 2, 4, … side by side.
+/// Moves bits 0, 2, 4, … to bits 0, 1, 2, ….
 fn even_bits(word: u64) -> u64 {
     let mut bits = word & 0x5555_5555_5555_5555;
     for (shift, mask) in [

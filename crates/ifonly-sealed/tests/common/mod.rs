@@ -1,6 +1,6 @@
-//! Whole searches and their brute force.
+//! Complete searches, and brute force to compare with.
 
-#![allow(dead_code)] // each test uses its part
+#![allow(dead_code)] // each test file uses some of it
 
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
@@ -8,20 +8,20 @@ use ifonly_sealed::simulate::{self, FrameInTransit};
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedParams, SealedResult, combine, share};
 use std::sync::Arc;
 
-/// Where the three servers' random bits come from.
+/// Source of the random bits of the three parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Drawn,
     Keyed,
 }
 
-/// The record of a row: its number, repeated as often as there is room.
-pub(crate) fn record(shape: &SealedParams, row: usize) -> Vec<u8> {
-    let length = shape.answer_bytes() / shape.ranks() - 8;
+/// The record of a row: its number plus 1, repeated up to the length of a record.
+pub(crate) fn record(params: &SealedParams, row: usize) -> Vec<u8> {
+    let length = params.answer_bytes() / params.ranks() - 8;
     (row as u32 + 1).to_le_bytes().into_iter().cycle().take(length).collect()
 }
 
-/// The key of a server and the next one, in one session.
+/// The pair key of a server and its next server in one session.
 pub(crate) fn pair_key(server: usize, session: [u8; 32]) -> TranscriptKeys {
     RootKey::new(1, [server as u8; 32]).transcript(&session)
 }
@@ -47,18 +47,18 @@ pub(crate) fn parties(
     })
 }
 
-/// What the user gets from finished parties.
+/// The answers of finished parties to the client.
 pub(crate) fn answers(circuit: &Circuit, parties: [Party; 3]) -> [Vec<u8>; 3] {
-    let shape = circuit.shape();
+    let params = circuit.params();
     parties.map(|party| {
-        let sums: Vec<Vec<u8>> = (0..shape.ranks())
+        let sums: Vec<Vec<u8>> = (0..params.ranks())
             .map(|rank| {
                 let selection = party.selection(rank).unwrap();
-                assert_eq!(selection.len(), shape.rows().div_ceil(8));
-                let mut sum = record(shape, 0);
+                assert_eq!(selection.len(), params.rows().div_ceil(8));
+                let mut sum = record(params, 0);
                 sum.fill(0);
-                for row in (0..shape.rows()).filter(|row| selection[row / 8] >> (row % 8) & 1 == 1) {
-                    sum.iter_mut().zip(record(shape, row)).for_each(|(sum, byte)| *sum ^= byte);
+                for row in (0..params.rows()).filter(|row| selection[row / 8] >> (row % 8) & 1 == 1) {
+                    sum.iter_mut().zip(record(params, row)).for_each(|(sum, byte)| *sum ^= byte);
                 }
                 sum
             })
@@ -67,32 +67,32 @@ pub(crate) fn answers(circuit: &Circuit, parties: [Party; 3]) -> [Vec<u8>; 3] {
     })
 }
 
-/// A whole search.
+/// Runs a complete search. `inspect` gets every frame.
 pub(crate) fn search(
     circuit: &Arc<Circuit>,
     values: &[u64],
     source: Source,
     random: &mut SeededRandom,
-    see: &mut dyn FnMut(&FrameInTransit),
+    inspect: &mut dyn FnMut(&FrameInTransit),
 ) -> Vec<Option<SealedResult>> {
-    let shape = circuit.shape();
-    let shares = share(shape.bits(), values, random);
+    let params = circuit.params();
+    let shares = share(params.bits(), values, random);
     let mut parties = parties(circuit, &shares, source, random);
-    let results = simulate::run(&mut parties, random, |letter| {
-        see(&letter);
-        vec![letter]
+    let results = simulate::run(&mut parties, random, |frame| {
+        inspect(&frame);
+        vec![frame]
     });
     assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
     let [a, b, c] = answers(circuit, parties);
-    combine(shape, [&a, &b, &c]).unwrap()
+    combine(params, [&a, &b, &c]).unwrap()
 }
 
-/// The rows that qualify, nearest first, the lower row first where costs are equal.
-pub(crate) fn brute_force(shape: &SealedParams, cost_bits: usize, values: &[u64]) -> Vec<Option<SealedResult>> {
+/// The matching rows, nearest first, the lower row first if costs are equal.
+pub(crate) fn brute_force(params: &SealedParams, cost_bits: usize, values: &[u64]) -> Vec<Option<SealedResult>> {
     let mut rows: Vec<usize> = (0..values.len()).filter(|&row| values[row] >> cost_bits == 0).collect();
     rows.sort_by_key(|&row| values[row]);
-    let found = |&row: &usize| Some(SealedResult { cost: values[row], record: record(shape, row) });
-    let mut found: Vec<_> = rows.iter().take(shape.ranks()).map(found).collect();
-    found.resize(shape.ranks(), None);
+    let found = |&row: &usize| Some(SealedResult { cost: values[row], record: record(params, row) });
+    let mut found: Vec<_> = rows.iter().take(params.ranks()).map(found).collect();
+    found.resize(params.ranks(), None);
     found
 }

@@ -1,4 +1,4 @@
-//! Who may search: account tokens, and the ledger that counts their searches.
+//! Authorisation: bearer tokens, and the ledger that counts their searches.
 
 pub mod ledger;
 pub mod tokens;

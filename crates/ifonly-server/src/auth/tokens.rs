@@ -1,18 +1,18 @@
-//! Who may ask, and how often.
+//! Bearer tokens and their budgets.
 //!
-//! Tokens are long random words, so a plain BLAKE3 hash of them can be stored; hashes are compared
-//! in constant time and all of them every time. A budget is a number of sessions. Because the
-//! server keeps nothing per query, it counts requests of every stage instead: a token with n
-//! sessions has n requests of every phase and n·k record fetches, k the manifest's limit. A search
-//! that skips its first phase thus gains nothing. A repeated request counts again.
+//! Tokens are long random strings, so the configuration stores a plain BLAKE3 hash of each. Every
+//! check compares the hash in constant time with all entries.
 //!
-//! What is spent is counted in a [ledger](crate::auth::ledger), which all fronts of a logical
-//! server share.
+//! A budget is a number of searches n. The server keeps no state per search, so it counts requests
+//! by message kind: n requests of every phase, and n·k record fetches, where k is the limit of the
+//! manifest. A search that skips its first phase therefore saves nothing. A repeated request counts
+//! again. A [ledger](crate::auth::ledger), which all frontends of one server share, keeps the
+//! counts.
 //!
-//! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it
-//! is, is looked up again when it spends.
+//! Tokens may be reloaded during an upload. A [`Bearer`] is therefore only the hash that the client
+//! showed; its entry is looked up again when the request is charged.
 
-use crate::auth::ledger::{FileLedger, Ledger, LedgerError, PATIENCE};
+use crate::auth::ledger::{DEFAULT_TIMEOUT, FileLedger, Ledger, LedgerError};
 use crate::http::problem::Problem;
 use ifonly_core::transcript::MessageKind;
 use std::path::Path;
@@ -21,41 +21,41 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// What the ledger calls it.
+    /// The name of the token in the ledger.
     pub name: String,
     /// BLAKE3 of the token, 64 hexadecimal digits.
     pub hash: String,
-    /// How many sessions it is good for; without, any number.
+    /// The budget in searches; without it, the token is not limited.
     #[serde(default)]
     pub searches: Option<u64>,
 }
 
-/// Why tokens cannot be used.
+/// Why the tokens of a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
-    /// A name that the ledger could not hold, or twice the same.
-    #[error("token name {0:?} must be unique and of letters, digits, '.', '_' and '-'")]
+    /// The name is not unique, or the ledger cannot store it.
+    #[error("invalid token name {0:?}; names must be unique and consist of letters, digits, '.', '_' and '-'")]
     Name(String),
-    /// No hash.
-    #[error("token {0:?}: the hash must be 64 hexadecimal digits; `ifonly keygen --token` prints one")]
+    /// The hash is invalid.
+    #[error("token {0:?}: the hash must be 64 hexadecimal digits, the BLAKE3 hash of the token")]
     Hash(String),
     /// The ledger cannot be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A budget without a ledger would be forgotten at every restart.
-    #[error("token {0:?} has a budget of sessions, so the configuration needs a `ledger` to count them in")]
+    /// A budget needs a ledger; otherwise every restart would renew it.
+    #[error("token {0:?} has a budget of searches; set ledger in the configuration to count them")]
     NoLedger(String),
 }
 
-/// The tokens of a server, or none if everybody may ask.
+/// The tokens of a server. Without tokens, every client may search.
 #[derive(Debug)]
 pub struct Tokens {
     entries: Vec<(TokenEntry, blake3::Hash)>,
     ledger: Option<Box<dyn Ledger>>,
 }
 
-/// What a request has shown: the hash of its token, if there was one.
+/// The hash of the token of a request, or `None` if the request has no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bearer(Option<blake3::Hash>);
 
@@ -71,19 +71,19 @@ impl Bearer {
 }
 
 impl Tokens {
-    /// These tokens, counted in a file; an empty list lets everybody in.
+    /// Tokens whose searches a file counts. With an empty list, every client may search.
     pub fn new(entries: Vec<TokenEntry>, ledger: Option<&Path>) -> Result<Tokens, TokensError> {
-        let ledger = ledger.map(|path| FileLedger::open(path, PATIENCE)).transpose()?;
+        let ledger = ledger.map(|path| FileLedger::open(path, DEFAULT_TIMEOUT)).transpose()?;
         Tokens::counted_in(entries, ledger.map(|ledger| Box::new(ledger) as Box<dyn Ledger>))
     }
 
-    /// These tokens, counted in any ledger.
+    /// Tokens whose searches the given ledger counts.
     pub fn counted_in(entries: Vec<TokenEntry>, ledger: Option<Box<dyn Ledger>>) -> Result<Tokens, TokensError> {
         let mut known: Vec<(TokenEntry, blake3::Hash)> = vec![];
         for entry in entries {
-            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             if entry.name.is_empty()
-                || !entry.name.chars().all(fine)
+                || !entry.name.chars().all(is_allowed)
                 || known.iter().any(|(other, _)| other.name == entry.name)
             {
                 return Err(TokensError::Name(entry.name));
@@ -97,28 +97,28 @@ impl Tokens {
         Ok(Tokens { entries: known, ledger })
     }
 
-    /// Counts on from what `earlier` has counted: whatever happened to the ledger, a reload renews
-    /// no budget.
-    pub(crate) fn inherit(&self, earlier: &Tokens) {
-        if let (Some(ledger), Some(earlier)) = (&self.ledger, &earlier.ledger) {
-            ledger.inherit(earlier.known());
+    /// Adopts the counts of `previous`, so that a reload renews no budget, whatever happened to the
+    /// ledger.
+    pub(crate) fn inherit(&self, previous: &Tokens) {
+        if let (Some(ledger), Some(previous)) = (&self.ledger, &previous.ledger) {
+            ledger.inherit(previous.known());
         }
     }
 
-    /// Whether the value of an `Authorization` header lets in.
+    /// Checks the value of an `Authorization` header.
     pub fn bearer(&self, authorization: Option<&[u8]>) -> Result<Bearer, Problem> {
         let bearer = Bearer::of(authorization);
         self.entry(bearer).map(|_| bearer)
     }
 
-    /// Whose token it is; `None` where everybody may ask.
+    /// The entry of a token; `None` if every client may search.
     fn entry(&self, bearer: Bearer) -> Result<Option<&TokenEntry>, Problem> {
         if self.entries.is_empty() {
             return Ok(None);
         }
         let hash = bearer.0.ok_or(Problem::Unauthorized)?;
-        // `blake3::Hash` compares in constant time; going through all entries hides which one it
-        // was.
+        // `blake3::Hash` compares in constant time. The loop visits all entries, so its duration
+        // does not depend on which entry matches.
         let mut found = None;
         for (entry, known) in &self.entries {
             if *known == hash {
@@ -128,28 +128,28 @@ impl Tokens {
         found.map(Some).ok_or(Problem::Unauthorized)
     }
 
-    /// Spends one request of whoever has this token now; each stage is counted apart, `per_session`
-    /// of it belong to a session. May wait for the ledger, so it belongs on a thread that may
-    /// block.
-    pub fn spend(&self, bearer: Bearer, stage: MessageKind, per_search: u64) -> Result<(), Problem> {
+    /// Charges one request to the token. Every message kind is counted separately; one search
+    /// allows `per_search` requests of this kind. The ledger may block, so call this on a blocking
+    /// thread.
+    pub fn spend(&self, bearer: Bearer, kind: MessageKind, per_search: u64) -> Result<(), Problem> {
         let Some((entry, searches)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.searches?))) else {
             return Ok(());
         };
         let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
-        match ledger.spend(&format!("{} {}", entry.name, word(stage)), searches.saturating_mul(per_search)) {
+        match ledger.spend(&format!("{} {}", entry.name, kind_name(kind)), searches.saturating_mul(per_search)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Problem::BudgetExhausted),
             Err(error) => {
-                tracing::error!(%error, "a session could not be counted, so nothing was answered");
+                tracing::error!(%error, "the ledger could not count a request; the server refused it");
                 Err(Problem::LedgerUnavailable)
             }
         }
     }
 }
 
-/// A stage as the ledger writes it.
-fn word(stage: MessageKind) -> String {
-    match stage {
+/// The name of a message kind in the ledger.
+fn kind_name(kind: MessageKind) -> String {
+    match kind {
         MessageKind::Phase(phase) => format!("phase{phase}"),
         MessageKind::Record => "record".into(),
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_tokens_pass_and_without_tokens_everybody_does() {
+    fn only_known_tokens_are_accepted_and_without_tokens_every_client_is() {
         let tokens = Tokens::new(vec![entry("a", "one", None), entry("b", "two", None)], None).unwrap();
         assert_eq!(tokens.bearer(Some(b"Bearer two")), Ok(Bearer(Some(blake3::hash(b"two")))));
         assert_eq!(tokens.bearer(Some(b"bearer one ")), Ok(Bearer(Some(blake3::hash(b"one")))));
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(second.spend(a, MessageKind::Phase(0), 1), Ok(()));
         assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
         assert_eq!(make().spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
-        // Every stage has its own count, and records come k to a session.
+        // Every message kind has its own count; a search allows k record fetches.
         for _ in 0..6 {
             assert_eq!(second.spend(a, MessageKind::Record, 3), Ok(()));
         }
@@ -207,18 +207,18 @@ mod tests {
             std::fs::rename(folder.path().join("new"), &path).unwrap();
         };
         let remove = || std::fs::remove_file(&path).unwrap();
-        for harm in [&shrink as &dyn Fn(), &shorten, &replace, &remove] {
+        for damage in [&shrink as &dyn Fn(), &shorten, &replace, &remove] {
             let _ = std::fs::remove_file(&path);
             let tokens = make();
             let a = tokens.bearer(Some(b"Bearer one")).unwrap();
             for _ in 0..2 {
                 assert_eq!(tokens.spend(a, MessageKind::Phase(0), 1), Ok(()));
             }
-            harm();
+            damage();
             for _ in 0..3 {
                 assert_eq!(tokens.spend(a, MessageKind::Phase(0), 1), Err(Problem::LedgerUnavailable));
             }
-            // A reload finds an empty ledger, and what was spent is spent all the same.
+            // A reload finds an empty ledger, and the spent searches still count.
             std::fs::write(&path, "").unwrap();
             let reloaded = make();
             reloaded.inherit(&tokens);
@@ -228,25 +228,25 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_reloaded_during_a_request_count_as_they_are_then() {
+    fn a_request_is_charged_to_the_tokens_after_a_reload_during_its_upload() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger");
         let make = |entries| Tokens::new(entries, Some(&path)).unwrap();
         let before = make(vec![entry("a", "one", Some(1)), entry("b", "two", Some(1))]);
         let (a, b) = (before.bearer(Some(b"Bearer one")).unwrap(), before.bearer(Some(b"Bearer two")).unwrap());
-        // a is revoked, and its place in the list is another's.
+        // Token a is revoked, and another token has its position in the list.
         let after = make(vec![entry("b", "two", Some(1)), entry("c", "three", Some(1))]);
         assert_eq!(after.spend(a, MessageKind::Phase(0), 1), Err(Problem::Unauthorized));
         assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Ok(()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b phase0\n");
         assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
-        // Whoever came when everybody might ask has no token to pay with.
-        let nobody = make(vec![]).bearer(None).unwrap();
-        assert_eq!(after.spend(nobody, MessageKind::Phase(0), 1), Err(Problem::Unauthorized));
+        // A request from the time without tokens has no token to charge.
+        let anonymous = make(vec![]).bearer(None).unwrap();
+        assert_eq!(after.spend(anonymous, MessageKind::Phase(0), 1), Err(Problem::Unauthorized));
     }
 
     #[test]
-    fn faulty_entries_are_refused() {
+    fn invalid_entries_are_refused() {
         let bad_hash = TokenEntry { hash: "00".into(), ..entry("a", "x", None) };
         assert!(matches!(Tokens::new(vec![bad_hash], None), Err(TokensError::Hash(_))));
         let twice = vec![entry("a", "x", None), entry("a", "y", None)];

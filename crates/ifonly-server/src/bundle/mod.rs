@@ -1,3 +1,4 @@
-//! The bundle that is served: the current one, and previous ones in their grace period.
+//! The bundles that are served: the current one, and previous ones in their grace period.
 
 pub mod loaded;
+pub mod versions;

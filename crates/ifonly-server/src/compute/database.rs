@@ -1,10 +1,9 @@
-//! The rows and the sealed records of one version of a database, and the two computations over
-//! them.
+//! The rows and encoded records of one bundle, and the two computations over them.
 //!
-//! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of
-//! the query with all sealed records. Both run on the scan's threads and hand their bytes to a sink
-//! that may stop them. Rows and records may be in one piece or in parts, here or elsewhere:
-//! [`ifonly_scan::parts`] puts together what parts compute.
+//! The answer to a phase is a scan over the rows. The answer to a record fetch is the inner product
+//! over GF(2^8) of the query with all encoded records. Both run on the threads of the scanner and
+//! write their bytes to a sink, which can stop them. Rows and records are in this process or on
+//! shards, in one part or several; [`ifonly_scan::parts`] combines the results of the parts.
 
 use crate::compute::shared_scan::{OwnedScanJob, SharedScans};
 use crate::http::problem::Problem;
@@ -21,216 +20,221 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
-/// Takes the next bytes of a response; may say that no more are wanted.
+/// Receives the next bytes of a response. Returns `Break` to stop the computation.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
 
-/// All scans of a process share one pool of threads, as many as processors.
+/// The scanner of this process. All scans share its thread pool, one thread per processor.
 pub(crate) static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // Without a pool, every request scans on its own thread.
+    // Without a pool, every request scans on its blocking thread.
     Scanner::new().with_threads(threads).unwrap_or_else(|_| Scanner::new())
 });
 
-/// What a front holds of an answer whose reader is slower than its shards: these have to keep their
-/// values anyway.
-const FRONT_ROOM: usize = 128 << 10;
-/// Answers of a front that wait for their readers at once, each on a thread here and one at every
-/// shard.
-const MOST_WAITING: u64 = 256;
+/// Minimum buffer of a frontend for a response whose client reads slowly. A small buffer is enough,
+/// because the shards keep their values anyway.
+const FRONTEND_BUFFER: usize = 128 << 10;
+/// Responses of a frontend that may wait for their clients at the same time. Each uses a thread
+/// here and a thread at every shard.
+const MAX_WAITING: u64 = 256;
 
-/// Rows, and records sealed for each key epoch. Never printed.
+/// Rows, and records encoded for each key epoch. `Debug` does not print them.
 pub struct Database {
     source: Source,
 }
 
 enum Source {
     /// In this process.
-    Here { layout: Arc<ShardLayout>, shared_scans: Box<SharedScans> },
-    /// Elsewhere; where, may change.
+    Local { layout: Arc<ShardLayout>, shared_scans: Box<SharedScans> },
+    /// On shards, whose addresses may change.
     Shards(Arc<ShardSet>),
 }
 
-/// Where all rows and records are.
+/// The parts that hold all rows and records.
 #[derive(Debug)]
 pub(crate) struct ShardLayout {
     pub(crate) rows: RowParts,
-    pub(crate) sealed: Vec<AontRecords>,
+    pub(crate) records: Vec<AontRecords>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.source {
-            Source::Here { layout, .. } => write!(f, "Database({:?}, ..)", layout.rows),
+            Source::Local { layout, .. } => write!(f, "Database({:?}, ..)", layout.rows),
             Source::Shards(shards) => write!(f, "Database({shards:?})"),
         }
     }
 }
 
-/// Why an answer did not come to its end.
+/// Why an answer is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerError {
-    /// The sink wanted no more.
+    /// The sink stopped the computation.
     Stopped,
-    /// Something failed; with shards perhaps before the first byte.
+    /// The computation failed. With shards, this may be before the first byte.
     Failed(Problem),
 }
 
-/// All records under one epoch's key.
+/// All records, encoded with the all-or-nothing transform under the key of one epoch.
 #[derive(Debug)]
 pub struct AontRecords {
-    /// Which epoch.
+    /// The key epoch.
     pub epoch: u32,
-    /// One for each row.
+    /// One record per row.
     pub records: RecordParts,
 }
 
 impl Database {
-    /// These rows and records.
-    pub fn new(rows: impl Into<RowParts>, sealed: Vec<AontRecords>) -> Database {
+    /// A database of local rows and records.
+    pub fn new(rows: impl Into<RowParts>, records: Vec<AontRecords>) -> Database {
         let rows = rows.into();
         let shared_scans = Box::new(SharedScans::new(SCANNER.clone(), rows.clone()));
-        Database { source: Source::Here { layout: Arc::new(ShardLayout { rows, sealed }), shared_scans } }
+        Database { source: Source::Local { layout: Arc::new(ShardLayout { rows, records }), shared_scans } }
     }
 
-    /// Rows and records that shards have.
+    /// A database of rows and records on shards.
     pub(crate) fn of_shards(shards: Arc<ShardSet>) -> Database {
         Database { source: Source::Shards(shards) }
     }
 
-    /// Whether all rows can be had.
+    /// Checks that all rows are available.
     pub fn ready(&self) -> Result<(), Problem> {
         self.layout().map(|_| ())
     }
 
-    /// The same for operators: which shard is away, and why.
+    /// The same check for operators: the error names the unavailable shard and the reason.
     pub(crate) fn complete(&self) -> Result<(), ShardsError> {
         match &self.source {
-            Source::Here { .. } => Ok(()),
+            Source::Local { .. } => Ok(()),
             Source::Shards(shards) => shards.layout().map(|_| ()),
         }
     }
 
     fn layout(&self) -> Result<Arc<ShardLayout>, Problem> {
         match &self.source {
-            Source::Here { layout, .. } => Ok(layout.clone()),
+            Source::Local { layout, .. } => Ok(layout.clone()),
             Source::Shards(shards) => shards.layout().map_err(|error| Problem::ShardsUnavailable(error.rows())),
         }
     }
 
-    /// A part that gave nothing.
-    fn failed(&self, error: &PartError) -> Problem {
-        tracing::error!(%error, "a part of the rows or records is not to be had");
+    /// Logs the failure of a part and returns its problem.
+    fn part_failure(&self, error: &PartError) -> Problem {
+        tracing::error!(%error, "a part of the rows or records is unavailable");
         match &self.source {
-            Source::Here { .. } => Problem::Internal,
+            Source::Local { .. } => Problem::Internal,
             Source::Shards(shards) => {
-                shards.doubt();
+                shards.request_probe();
                 Problem::ShardsUnavailable(rows_of(error))
             }
         }
     }
 
-    /// Sums of tables over all rows, as a sealed search begins.
+    /// For every row, the sum of its entries in the tables. These are the inputs of a sealed
+    /// search.
     pub(crate) fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, Problem> {
-        self.layout()?.rows.table_sums(tables).map_err(|error| self.failed(&error))
+        self.layout()?.rows.table_sums(tables).map_err(|error| self.part_failure(&error))
     }
 
-    /// The sum of some records as they are sealed for an epoch.
+    /// The sum over GF(2^8) of the selected records, encoded for an epoch.
     pub(crate) fn record_sum(&self, epoch: u32, selection: &Selection<'_>) -> Result<Vec<u8>, Problem> {
         let layout = self.layout()?;
-        let Some(sealed) = layout.sealed.iter().find(|sealed| sealed.epoch == epoch) else {
-            // The replica refuses epochs without a key, and every key has its records.
-            tracing::error!(epoch, "no records are sealed for a checked epoch");
+        let Some(encoded) = layout.records.iter().find(|encoded| encoded.epoch == epoch) else {
+            // The protocol refuses epochs without a key, and every key has its records.
+            tracing::error!(epoch, "no records are encoded for a checked epoch");
             return Err(Problem::Internal);
         };
         let sum = match &self.source {
-            Source::Here { .. } => SCANNER.run(|| sealed.records.sum(selection)),
-            // The scan's threads are not for waiting.
-            Source::Shards(_) => sealed.records.sum(selection),
+            Source::Local { .. } => SCANNER.run(|| encoded.records.sum(selection)),
+            // This waits for the network, so it must not use the threads of the scanner.
+            Source::Shards(_) => encoded.records.sum(selection),
         };
-        sum.map_err(|error| self.failed(&error))
+        sum.map_err(|error| self.part_failure(&error))
     }
 
-    /// How much of an answer of `length` bytes may wait here for its reader, where all answers
-    /// together may have so many megabytes. Whoever computes it all by itself waits for nobody. A
-    /// front waits, and only for answers longer than its share of the room, which therefore are
-    /// few.
-    pub(crate) fn room(&self, length: usize, megabytes: u64) -> usize {
+    /// How many bytes of a response of `length` bytes may wait here for the client, if all
+    /// responses together may use `megabytes`. A server with local rows buffers the whole response,
+    /// so the computation never waits. A frontend buffers a fixed share, so only long responses
+    /// make it wait.
+    pub(crate) fn buffer_capacity(&self, length: usize, megabytes: u64) -> usize {
         match &self.source {
-            Source::Here { .. } => length,
-            Source::Shards(_) => FRONT_ROOM.max(megabytes.saturating_mul(1 << 20).div_ceil(MOST_WAITING) as usize),
+            Source::Local { .. } => length,
+            Source::Shards(_) => FRONTEND_BUFFER.max(megabytes.saturating_mul(1 << 20).div_ceil(MAX_WAITING) as usize),
         }
     }
 
     /// Bytes of the response to a phase.
-    pub fn answer_length(ask: &PhaseRequest<'_>) -> usize {
-        let (elements, lead) = (ask.instance.answer_length(ask.phase), MessageKind::Phase(ask.phase as u8).lead());
-        // A deployment whose answer did not fit into memory's size could not have been loaded.
-        lead + wire::packed_length(ask.instance.field(), elements).unwrap_or(usize::MAX - lead)
+    pub fn answer_length(request: &PhaseRequest<'_>) -> usize {
+        let (elements, lead) =
+            (request.instance.answer_length(request.phase), MessageKind::Phase(request.phase as u8).lead());
+        // A scheme instance whose answer overflows `usize` cannot be loaded.
+        lead + wire::packed_length(request.instance.field(), elements).unwrap_or(usize::MAX - lead)
     }
 
     /// Bytes of the response to a record fetch.
-    pub fn record_length(ask: &RecordRequest) -> usize {
-        MessageKind::Record.lead() + ask.fetch.stripe_length()
+    pub fn record_length(request: &RecordRequest) -> usize {
+        MessageKind::Record.lead() + request.fetch.stripe_length()
     }
 
-    /// Key-check value, for a search that begins its ticket, then the packed answer. What fails
-    /// before the first byte has written nothing.
-    pub fn answer(&self, ask: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
+    /// Writes the response to a phase: the key-check value, in phase 0 the ticket, then the packed
+    /// answer. A failure before the first byte has written nothing.
+    pub fn answer(&self, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
         let layout = self.layout().map_err(AnswerError::Failed)?;
-        let (field, kappa) = (ask.instance.field(), ask.instance.kappa(ask.phase));
-        let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.instance.params().d_min);
-        let mut lead = Some(ask.lead());
+        let (field, kappa) = (request.instance.field(), request.instance.kappa(request.phase));
+        let keys = request.keys.rows(field, request.program.outputs.len(), kappa, request.instance.params().d_min);
+        let mut lead = Some(request.lead());
         let mut sink = |bytes: &[u8]| {
             if let Some(lead) = lead.take() {
                 sink(&lead)?;
             }
             if bytes.is_empty() { ControlFlow::Continue(()) } else { sink(bytes) }
         };
-        let answered = match (&self.source, &ask.order_keys) {
-            (Source::Here { shared_scans, .. }, None) => {
-                let program = Zeroizing::new(ask.program.clone());
-                shared_scans
-                    .answer(OwnedScanJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
+        let answered = match (&self.source, &request.order_keys) {
+            (Source::Local { shared_scans, .. }, None) => {
+                let program = Zeroizing::new(request.program.clone());
+                shared_scans.answer(
+                    OwnedScanJob { field: field.clone(), alpha: request.alpha, kappa, program, keys },
+                    &mut sink,
+                )
             }
             (_, order_keys) => {
-                let job = ScanJob { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
+                let job = ScanJob { field, alpha: request.alpha, kappa, program: &request.program, order: None };
                 let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys.as_ref());
                 SCANNER.answer_parts(&layout.rows, &query, 0, &mut sink)
             }
         };
         match answered {
-            // An answer without rows has its lead all the same.
+            // A response without rows still has its lead.
             Ok(()) if sink(&[]).is_continue() => Ok(()),
             Ok(()) | Err(ScanError::Stopped) => Err(AnswerError::Stopped),
-            Err(ScanError::Part(error)) => Err(AnswerError::Failed(self.failed(&error))),
+            Err(ScanError::Part(error)) => Err(AnswerError::Failed(self.part_failure(&error))),
             Err(error) => {
-                // The replica has checked the message, so this is a fault of the program.
+                // The protocol has checked the message, so this is an internal error.
                 tracing::error!(%error, "the scan refused a checked query");
                 Err(AnswerError::Failed(Problem::Internal))
             }
         }
     }
 
-    /// Key-check value, then server `server`'s padded inner product.
-    pub fn record(&self, server: u8, ask: &RecordRequest, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
-        let mut product = self.product(ask).map_err(AnswerError::Failed)?;
-        ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
-        match sink(&ask.keys.check_value()).is_continue() && sink(&product).is_continue() {
+    /// Writes the response to a record fetch: the key-check value, then the padded inner product of
+    /// server `server`.
+    pub fn record(&self, server: u8, request: &RecordRequest, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
+        let mut product = self.product(request).map_err(AnswerError::Failed)?;
+        request.fetch.pad(usize::from(server).saturating_sub(1), &request.keys, &mut product);
+        match sink(&request.keys.check_value()).is_continue() && sink(&product).is_continue() {
             true => Ok(()),
             false => Err(AnswerError::Stopped),
         }
     }
 
-    fn product(&self, ask: &RecordRequest) -> Result<Vec<u8>, Problem> {
-        let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
+    fn product(&self, request: &RecordRequest) -> Result<Vec<u8>, Problem> {
+        let (binary, stripes) = (request.fetch.is_binary(), request.fetch.stripes());
         let rows = self.layout()?.rows.rows();
-        let stored = ask
+        let stored = request
             .order_keys
             .as_ref()
-            .map(|keys| SCANNER.run(|| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes))));
-        let payload = stored.as_ref().map_or(&ask.payload, |stored| stored);
+            .map(|keys| SCANNER.run(|| Zeroizing::new(in_stored_order(keys, rows, &request.payload, binary, stripes))));
+        let payload = stored.as_ref().map_or(&request.payload, |stored| stored);
         self.record_sum(
-            ask.epoch,
+            request.epoch,
             &match binary {
                 true => Selection::Subset(payload),
                 false => Selection::Factors { stripes, factors: payload },
@@ -239,8 +243,8 @@ impl Database {
     }
 }
 
-/// A query for positions as one for stored rows: records are read in stored order, so the factors
-/// are what is moved.
+/// Permutes the factors of a query from the shuffled row order to the stored order. The records are
+/// read in stored order, so the factors move instead.
 fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: bool, stripes: usize) -> Vec<u8> {
     let row_at = shuffle::permutation(keys, rows);
     let mut stored = vec![0; payload.len()];
@@ -276,13 +280,13 @@ mod tests {
     use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
     use std::sync::Arc;
 
-    /// Rows and sealed records in so many parts, most of them cut inside a block; one is the whole.
-    fn in_parts(ranges: &[u32], rows: &[Vec<u16>], sealed: &[Vec<u8>], count: usize) -> Database {
+    /// Rows and encoded records in `count` parts; most part boundaries are inside a block.
+    fn in_parts(ranges: &[u32], rows: &[Vec<u16>], encoded: &[Vec<u8>], count: usize) -> Database {
         let cut = |part: usize| rows.len() * part / count;
-        let length = sealed[0].len();
+        let length = encoded[0].len();
         let pieces = || (0..count).map(|part| (cut(part), cut(part + 1)));
         let store = |from, to| Arc::new(RowStore::build(ranges, &rows[from..to]).unwrap());
-        let records = |from, to| LocalRecords::new(from, length, sealed[from..to].concat());
+        let records = |from, to| LocalRecords::new(from, length, encoded[from..to].concat());
         if count == 1 {
             let records = records(0, rows.len()).into();
             return Database::new(store(0, rows.len()), vec![AontRecords { epoch: 3, records }]);
@@ -294,15 +298,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_records_are_those_of_the_plain_replica_in_one_piece_or_in_parts() {
-        // One level in a byte and in two, and row counts on both sides of a scan's block.
+    fn answers_and_records_equal_those_of_the_reference_protocol_in_one_part_or_several() {
+        // Levels of one byte and of two bytes; row counts below and above the block of a scan.
         for count in [2, 37, 63, 64, 65, 150] {
             compare(vec![20, 20, 100, 4], count);
             compare(vec![9, 4, 300, 1], count);
         }
     }
 
-    /// A database's response, and how long it should be.
+    /// The response of a database, and its expected length.
     fn respond(protocol: &ServerProtocol, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = vec![];
         let mut sink = |part: &[u8]| {
@@ -310,15 +314,15 @@ mod tests {
             ControlFlow::Continue(())
         };
         let length = match protocol.open(message).unwrap() {
-            CheckedRequest::Answer(ask) => {
-                assert_eq!(database.answer(&ask, &mut sink), Ok(()));
-                Database::answer_length(&ask)
+            CheckedRequest::Answer(request) => {
+                assert_eq!(database.answer(&request, &mut sink), Ok(()));
+                Database::answer_length(&request)
             }
-            CheckedRequest::Record(ask) => {
-                assert_eq!(database.record(1, &ask, &mut sink), Ok(()));
-                Database::record_length(&ask)
+            CheckedRequest::Record(request) => {
+                assert_eq!(database.record(1, &request, &mut sink), Ok(()));
+                Database::record_length(&request)
             }
-            CheckedRequest::Sealed(_) => unreachable!("no such scheme is among these"),
+            CheckedRequest::Sealed(_) => unreachable!("the sealed scheme is not tested here"),
         };
         (bytes, length)
     }
@@ -336,14 +340,14 @@ mod tests {
                 let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
                 let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
                 let protocol = ServerProtocol::new(1, [1; 32], vec![instance.clone()], vec![key.clone()], length);
-                let sealed = protocol.encode_records(&key, records.iter().map(Vec::as_slice));
+                let encoded = protocol.encode_records(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
-                let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &sealed, count));
+                let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &encoded, count));
                 let header_context = HeaderContext { digest: [1; 32], epoch: 3, record_length: length, signer: None };
                 let mut search = Search::new(instance, SecretQuery::new(vec![2, 2, 100, 1]), header_context).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];
-                    let right = protocol.respond(message, &plain, &sealed).unwrap();
+                    let right = protocol.respond(message, &plain, &encoded).unwrap();
                     // Later messages need the ticket.
                     search.receive(vec![Some(right.clone())]);
                     for database in &databases {

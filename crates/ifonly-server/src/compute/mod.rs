@@ -1,4 +1,4 @@
-//! Computing answers: scans, record sums, sealed searches.
+//! The computation of answers: scans, record sums and sealed searches.
 
 pub mod database;
 pub(crate) mod sealed;

@@ -1,5 +1,5 @@
-//! A server's part in a sealed search: its party at the beginning, the answer at the end, and the
-//! session in between.
+//! The part of one server in a sealed search: it sums its cost shares over every row, runs a
+//! session with the two peers ([`crate::peers`]), and returns its share of the result.
 
 use crate::auth::tokens::Bearer;
 use crate::bundle::loaded::LoadedBundle;
@@ -18,21 +18,21 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 impl LoadedBundle {
-    /// The machine's program for a search.
-    pub fn circuit(&self, ask: &SealedRequest) -> Result<Arc<Circuit>, SealedError> {
-        let shape = ifonly_sealed::params_for(&ask.sealed, ask.top, self.record_length())?;
-        Ok(Arc::new(Circuit::new(&shape)))
+    /// The circuit for a search.
+    pub fn circuit(&self, request: &SealedRequest) -> Result<Arc<Circuit>, SealedError> {
+        let params = ifonly_sealed::params_for(&request.sealed, request.top, self.record_length())?;
+        Ok(Arc::new(Circuit::new(&params)))
     }
 
-    /// Sums this server's share over every row and enters the sums into the machine.
+    /// The party of this server: its inputs are the sums of the shared cost tables over every row.
     pub fn party(
         &self,
-        ask: &SealedRequest,
+        request: &SealedRequest,
         circuit: &Arc<Circuit>,
         randomness: PartyRandomness,
     ) -> Result<Party, Problem> {
-        let mut rest = ask.share.as_slice();
-        let tables = ask.sealed.params().ranges.iter().map(|&range| {
+        let mut rest = request.share.as_slice();
+        let tables = request.sealed.params().ranges.iter().map(|&range| {
             let (table, tail) = rest.split_at(range as usize + 1);
             rest = tail;
             table
@@ -43,79 +43,81 @@ impl LoadedBundle {
         party.map_err(|error| problem(error.into()))
     }
 
-    /// Key-check value, then this server's component of what was found.
-    pub fn sealed_answer(&self, ask: &SealedRequest, party: Party) -> Result<Vec<u8>, Problem> {
-        // The session is over and the records are as many as its rows: anything else is a fault of
-        // the program.
-        let sums = (0..ask.top).map(|rank| {
+    /// The response of this server: its key-check value, then its share of the result.
+    pub fn sealed_answer(&self, request: &SealedRequest, party: Party) -> Result<Vec<u8>, Problem> {
+        // The session is complete and every row has a record, so an error here is internal.
+        let sums = (0..request.top).map(|rank| {
             let chosen = Zeroizing::new(party.selection(rank).map_err(|_| Problem::Internal)?);
-            self.database().record_sum(ask.epoch, &Selection::Subset(&chosen))
+            self.database().record_sum(request.epoch, &Selection::Subset(&chosen))
         });
         let sums: Vec<Vec<u8>> = sums.collect::<Result<_, _>>()?;
         let answer = party.answer(&sums).map_err(|_| Problem::Internal)?;
-        Ok([&ask.keys.check_value()[..], &answer].concat())
+        Ok([&request.keys.check_value()[..], &answer].concat())
     }
 }
 
-/// Whether a message asks for a sealed search. Such a one waits for other servers, so it must not
-/// hold the place of one that scans; places for sessions are given out by server 1
-/// ([`crate::peers`]).
-pub(crate) fn is_asked_for(message: &Message) -> bool {
+/// Whether a message asks for a sealed search. A sealed search waits for other servers, so it takes
+/// no slot of the admission queue; server 1 limits the number of sessions ([`crate::peers`]).
+pub(crate) fn is_sealed(message: &Message) -> bool {
     message.header.scheme == SCHEME.name
 }
 
-/// The whole response to a sealed query, its checksum included: meets the two others and computes
-/// with them.
+/// The complete response to a sealed query, checksum included. Checks the message, charges the
+/// budget and runs the session.
 pub(crate) async fn respond(app: &AppState, bearer: Bearer, message: Message) -> Result<Vec<u8>, Problem> {
-    let stage = message.header.stage;
+    let stage = message.header.kind;
     if stage.route() != Route::Answer {
         return Err(Problem::WrongPath { path: stage.route().path() });
     }
     let loaded = app.versions.find(&message.header.digest)?;
-    let CheckedRequest::Sealed(ask) = loaded.protocol().check(message)? else { return Err(Problem::Internal) };
-    let peers = app.peers.clone().ok_or(Refusal::Alone)?;
-    if ask.top as u64 > loaded.most_records() {
+    let CheckedRequest::Sealed(request) = loaded.protocol().check(message)? else { return Err(Problem::Internal) };
+    let peers = app.peers.clone().ok_or(Refusal::NoPeers)?;
+    if request.top as u64 > loaded.most_records() {
         return Err(Refusal::from(WireError::Value { what: "the number of rows to find" }).into());
     }
-    // Nobody pays for what cannot be had.
+    // Requests that cannot be answered are not charged.
     loaded.database().ready()?;
-    // The ledger may be at the other end of a network.
+    // The ledger may be on another machine, so it is used on a blocking thread.
     let tokens = app.tokens();
-    let spent = tokio::task::spawn_blocking(move || tokens.spend(bearer, stage, 1));
-    spent.await.unwrap_or(Err(Problem::Internal))?;
-    let mut response = search(loaded.clone(), peers, ask).await?;
+    let charge = tokio::task::spawn_blocking(move || tokens.spend(bearer, stage, 1));
+    charge.await.unwrap_or(Err(Problem::Internal))?;
+    let mut response = search(loaded.clone(), peers, request).await?;
     let checksum = blake3::hash(&response);
     response.extend(&checksum.as_bytes()[..CHECKSUM_LENGTH]);
     Ok(response)
 }
 
-/// Meets the two others and computes with them. Nothing here waits for the user.
-async fn search(loaded: Arc<LoadedBundle>, peers: Arc<PeerNetwork>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
-    let subject = SessionContext {
+/// Runs a session with the two peers. Nothing here waits for the client.
+async fn search(
+    loaded: Arc<LoadedBundle>,
+    peers: Arc<PeerNetwork>,
+    request: SealedRequest,
+) -> Result<Vec<u8>, Problem> {
+    let context = SessionContext {
         digest: *loaded.digest(),
-        epoch: ask.epoch,
-        tau: ask.tau,
-        // At most 64.
-        top: ask.top as u8,
-        key_check: ask.keys.check_value(),
-        source: peers.source(),
+        epoch: request.epoch,
+        tau: request.tau,
+        // The protocol limits it to 64.
+        top: request.top as u8,
+        key_check: request.keys.check_value(),
+        randomness: peers.randomness(),
     };
-    let mut opened = peers.open(&subject).await.map_err(problem)?;
+    let mut opened = peers.open(&context).await.map_err(problem)?;
     let runtime = tokio::runtime::Handle::current();
     let work = tokio::task::spawn_blocking(move || {
         let fault = |error: SealedError| problem(error.into());
-        let circuit = loaded.circuit(&ask).map_err(fault)?;
-        let party = loaded.party(&ask, &circuit, opened.randomness(&circuit))?;
+        let circuit = loaded.circuit(&request).map_err(fault)?;
+        let party = loaded.party(&request, &circuit, opened.randomness(&circuit))?;
         let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
-        loaded.sealed_answer(&ask, party)
+        loaded.sealed_answer(&request, party)
     });
     work.await.unwrap_or(Err(Problem::Internal))
 }
 
 fn problem(error: SessionError) -> Problem {
     match error {
-        SessionError::Machine(SealedError::Shape { .. } | SealedError::Misuse(_)) => {
-            tracing::error!(%error, "the machine refused a checked query");
+        SessionError::Party(SealedError::ParamOutOfRange { .. } | SealedError::Misuse(_)) => {
+            tracing::error!(%error, "the sealed protocol refused a checked query");
             Problem::Internal
         }
         error => Problem::PeerFailure(error.to_string()),

@@ -1,9 +1,10 @@
-//! Queries that come at the same time share a pass over the rows.
+//! Shared scans: concurrent queries share one pass over the rows.
 //!
-//! A query that finds another one at work waits about as long as the rows take to be read; then all
-//! that have come by then are answered together, by a thread that hands each its spans. Nobody
-//! waits for anybody else's network: a query whose reader falls behind drops out of the pass and
-//! goes on alone where it was. How long an answer takes depends on how many ask, never on what.
+//! A query that arrives while another one runs waits about as long as reading the rows takes. Then
+//! one thread scans the rows once for all queries that have arrived, and sends each query its spans
+//! of the answer. No query waits for the network of another one: a query whose client falls behind
+//! leaves the shared scan and continues alone from its position. The duration of an answer depends
+//! on the number of queries, never on their contents.
 
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::keys::KeyedRowRandomness;
@@ -17,16 +18,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Queries of one pass.
-const MOST_TOGETHER: usize = 64;
-/// Spans that a query may be behind.
-const SPANS_BEHIND: usize = 16;
-/// Smaller databases stay in the cache, and sharing what costs nothing gains nothing.
-const FEWEST_BYTES: usize = 4 << 20;
-/// Bytes of rows for each second of waiting: about the speed of memory.
+/// Maximum queries of one shared scan.
+const MAX_QUERIES: usize = 64;
+/// Maximum spans that a query may be behind the scan.
+const MAX_SPANS_BEHIND: usize = 16;
+/// Smaller databases fit into the processor cache, so sharing a scan saves nothing.
+const MIN_BYTES: usize = 4 << 20;
+/// Memory bandwidth, roughly. A query waits as long as reading the rows takes at this speed.
 const BYTES_PER_SECOND: usize = 16 << 30;
 
-/// A job with all that it needs, kept by the pass and by the query itself.
+/// A scan job with its data, shared by the shared scan and the query.
 pub(crate) struct OwnedScanJob {
     pub(crate) field: Field,
     pub(crate) alpha: FieldElement,
@@ -41,67 +42,69 @@ impl OwnedScanJob {
     }
 }
 
-/// A query that waits for its pass.
-struct Waiting {
+/// A query that waits for the next shared scan.
+struct WaitingQuery {
     job: Arc<OwnedScanJob>,
     spans: SyncSender<Vec<u8>>,
 }
 
-/// The passes over the rows of one database.
+/// The shared scans over the rows of one database.
 pub(crate) struct SharedScans {
     scanner: Scanner,
     rows: RowParts,
-    gathering: Duration,
+    /// How long the first waiting query waits for others; zero disables sharing.
+    wait_time: Duration,
+    /// Queries in progress.
     active: AtomicUsize,
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<Vec<WaitingQuery>>,
+    /// Queries that a shared scan has answered.
     shared: AtomicU64,
 }
 
 impl SharedScans {
     pub(crate) fn new(scanner: Scanner, rows: RowParts) -> SharedScans {
-        // Parts give their values one query at a time.
-        let bytes = rows.whole().map_or(0, |store| store.data().len());
-        let worth = if bytes < FEWEST_BYTES { 0.0 } else { bytes as f64 / BYTES_PER_SECOND as f64 };
-        SharedScans::gathering_for(scanner, rows, Duration::from_secs_f64(worth))
+        // Rows in several parts cannot share a scan: a part answers one query at a time.
+        let bytes = rows.single_store().map_or(0, |store| store.data().len());
+        let seconds = if bytes < MIN_BYTES { 0.0 } else { bytes as f64 / BYTES_PER_SECOND as f64 };
+        SharedScans::with_wait_time(scanner, rows, Duration::from_secs_f64(seconds))
     }
 
-    /// Waits so long for others; not at all if that is zero.
-    fn gathering_for(scanner: Scanner, rows: RowParts, gathering: Duration) -> SharedScans {
+    fn with_wait_time(scanner: Scanner, rows: RowParts, wait_time: Duration) -> SharedScans {
         let (active, shared) = (AtomicUsize::new(0), AtomicU64::new(0));
-        SharedScans { scanner, rows, gathering, active, waiting: Mutex::default(), shared }
+        SharedScans { scanner, rows, wait_time, active, waiting: Mutex::default(), shared }
     }
 
-    /// The packed answer, span by span, alone or together with others.
+    /// Writes the packed answer to `sink`, span by span, in a shared scan or alone.
     pub(crate) fn answer(
         &self,
         job: OwnedScanJob,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
-        let _here = Leaving(&self.active);
+        let is_alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
+        let _guard = ActiveGuard(&self.active);
         let job = Arc::new(job);
-        let shares_well = || self.rows.whole().is_some_and(|store| self.scanner.shares_well(store, &job.job()));
-        if alone || self.gathering.is_zero() || !shares_well() {
-            return self.go_on(&job, 0, sink);
+        let shares_well = || self.rows.single_store().is_some_and(|store| self.scanner.shares_well(store, &job.job()));
+        if is_alone || self.wait_time.is_zero() || !shares_well() {
+            return self.answer_alone(&job, 0, sink);
         }
-        let (first, spans) = self.wait(&job);
-        if first {
-            std::thread::sleep(self.gathering);
-            self.start_pass();
+        let (is_first, spans) = self.wait(&job);
+        if is_first {
+            std::thread::sleep(self.wait_time);
+            self.start_scans();
         }
         self.follow(&job, spans, sink)
     }
 
-    /// Enters a query for the next pass; says too whether it is the first there.
+    /// Adds a query to the next shared scan. Returns whether it is the first, and its spans.
     fn wait(&self, job: &Arc<OwnedScanJob>) -> (bool, Receiver<Vec<u8>>) {
-        let (spans, received) = sync_channel(SPANS_BEHIND);
+        let (spans, received) = sync_channel(MAX_SPANS_BEHIND);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(Waiting { job: job.clone(), spans });
+        waiting.push(WaitingQuery { job: job.clone(), spans });
         (waiting.len() == 1, received)
     }
 
-    /// Hands on what the pass brings. That ends with the answer, or early: when this query fell
-    /// behind, or when nobody else came.
+    /// Writes the spans of the shared scan to `sink`. The channel ends early if this query fell
+    /// behind or no other query arrived; then the query continues alone.
     fn follow(
         &self,
         job: &OwnedScanJob,
@@ -115,11 +118,11 @@ impl SharedScans {
             }
             done += span.len();
         }
-        self.go_on(job, done, sink)
+        self.answer_alone(job, done, sink)
     }
 
-    /// The answer from byte `done` on, alone.
-    fn go_on(
+    /// Writes the answer from byte `done` on, without sharing.
+    fn answer_alone(
         &self,
         job: &OwnedScanJob,
         done: usize,
@@ -128,24 +131,27 @@ impl SharedScans {
         self.scanner.answer_parts(&self.rows, &ScanQuery::new(&job.job(), &job.keys), done, sink)
     }
 
-    /// Answers all that wait. Whoever is not answered sees its channel end and goes on alone.
-    fn start_pass(&self) {
-        let Some(store) = self.rows.whole() else { return };
+    /// Starts scans for all waiting queries. A single query gets none: its channel ends, and it
+    /// continues alone.
+    fn start_scans(&self) {
+        let Some(store) = self.rows.single_store() else { return };
         let mut waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         while waiting.len() > 1 {
-            let together = waiting.split_off(waiting.len().saturating_sub(MOST_TOGETHER));
+            let together = waiting.split_off(waiting.len().saturating_sub(MAX_QUERIES));
             self.shared.fetch_add(together.len() as u64, Ordering::Relaxed);
             let (scanner, store) = (self.scanner.clone(), store.clone());
-            let named = std::thread::Builder::new().name("pass".to_owned());
-            if let Err(error) = named.spawn(move || pass(&scanner, &store, together)) {
-                tracing::warn!(%error, "no thread for a shared pass; its queries go on alone");
+            let thread = std::thread::Builder::new().name("shared scan".to_owned());
+            if let Err(error) = thread.spawn(move || scan(&scanner, &store, together)) {
+                tracing::warn!(%error, "cannot start a thread for a shared scan; its queries continue alone");
             }
         }
     }
 }
 
-fn pass(scanner: &Scanner, store: &RowStore, together: Vec<Waiting>) {
-    let (owned, spans): (Vec<Arc<OwnedScanJob>>, Vec<_>) = together.into_iter().map(|one| (one.job, one.spans)).unzip();
+/// One scan for all queries. A query that falls behind is dropped from the scan.
+fn scan(scanner: &Scanner, store: &RowStore, together: Vec<WaitingQuery>) {
+    let (owned, spans): (Vec<Arc<OwnedScanJob>>, Vec<_>) =
+        together.into_iter().map(|query| (query.job, query.spans)).unzip();
     let mut spans: Vec<Option<SyncSender<Vec<u8>>>> = spans.into_iter().map(Some).collect();
     let jobs: Vec<ScanJob<'_>> = owned.iter().map(|owned| owned.job()).collect();
     let queries: Vec<ScanQuery<'_>> =
@@ -163,15 +169,15 @@ fn pass(scanner: &Scanner, store: &RowStore, together: Vec<Waiting>) {
     if let Err(error) = result
         && error != ScanError::Stopped
     {
-        // The queries go on alone and hear of it there.
-        tracing::error!(%error, "a shared pass refused a checked query");
+        // The queries continue alone and get the error there.
+        tracing::error!(%error, "a shared scan refused a checked query");
     }
 }
 
-/// Counts a query out, however it ends.
-struct Leaving<'a>(&'a AtomicUsize);
+/// Decrements the number of active queries when it is dropped.
+struct ActiveGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Leaving<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -188,7 +194,7 @@ mod tests {
         let field = Field::new(262_139).unwrap();
         let slope = vec![field.reduce(u64::from(number)), field.reduce(99)];
         let function = RowFunction {
-            shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
+            kind: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
             constant: FieldElement::ZERO,
         };
         let program = Zeroizing::new(RowProgram::new([function], [OutputExpr::Plain(0)]));
@@ -203,25 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
-        // Many short spans, so that slow readers fall behind in the middle.
+    fn concurrent_queries_share_a_scan_and_each_gets_its_own_answer() {
+        // Many short spans, so that a slow reader falls behind in the middle.
         let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
         let shared_scans = SharedScans::new(scanner.clone(), rows.clone().into());
         let jobs: Vec<Arc<OwnedScanJob>> = (0..8).map(|number| Arc::new(job(number))).collect();
         let waiting: Vec<_> = jobs.iter().map(|job| shared_scans.wait(job)).collect();
-        assert!(waiting.iter().map(|(first, _)| *first).eq((0..8).map(|number| number == 0)));
-        shared_scans.start_pass();
+        assert!(waiting.iter().map(|(is_first, _)| *is_first).eq((0..8).map(|number| number == 0)));
+        shared_scans.start_scans();
         assert_eq!(shared_scans.shared.load(Ordering::Relaxed), 8);
 
         let follow = |number: usize, spans| {
-            // Number 3 reads slowly, number 5 goes away.
+            // Query 3 reads slowly; query 5 stops early.
             let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
-            let most = if number == 5 { 1000 } else { usize::MAX };
+            let stop_after = if number == 5 { 1000 } else { usize::MAX };
             let mut bytes = vec![];
             let result = shared_scans.follow(&jobs[number], spans, &mut |span| {
                 bytes.extend_from_slice(span);
                 std::thread::sleep(pause);
-                if bytes.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if bytes.len() > stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             let right = scanner.answer_to_vec(&rows, &jobs[number].job(), &jobs[number].keys).unwrap();
             if number == 5 {
@@ -240,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_waited_in_vain_goes_alone() {
+    fn a_query_that_no_other_query_joins_continues_alone() {
         let (scanner, rows) = (Scanner::new(), rows(100));
-        let shared_scans = SharedScans::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
+        let shared_scans = SharedScans::with_wait_time(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
         let answer = |number, during: &dyn Fn()| {
             let mut bytes = vec![];
             let result = shared_scans.answer(job(number), &mut |span| {
@@ -254,16 +260,16 @@ mod tests {
             assert_eq!(result, Ok(()));
             assert!(bytes == scanner.answer_to_vec(&rows, &right.job(), &right.keys).unwrap());
         };
-        // The second asks while the first is at work.
+        // The second query arrives while the first one runs.
         answer(1, &|| answer(2, &|| ()));
         assert_eq!(shared_scans.shared.load(Ordering::Relaxed), 0);
         assert_eq!(shared_scans.active.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn small_databases_are_not_worth_waiting_for() {
-        assert!(SharedScans::new(Scanner::new(), rows(1000).into()).gathering.is_zero());
-        let gathering = SharedScans::new(Scanner::new(), rows(3_000_000).into()).gathering;
-        assert!(gathering > Duration::from_micros(500) && gathering < Duration::from_millis(5));
+    fn queries_over_small_databases_do_not_wait() {
+        assert!(SharedScans::new(Scanner::new(), rows(1000).into()).wait_time.is_zero());
+        let wait_time = SharedScans::new(Scanner::new(), rows(3_000_000).into()).wait_time;
+        assert!(wait_time > Duration::from_micros(500) && wait_time < Duration::from_millis(5));
     }
 }

@@ -1,9 +1,11 @@
-//! One connection: what it waits for, and when it has waited long enough.
+//! One client connection and its time limits.
 //!
-//! From the first byte of the handshake to the headers of the first request it has a time limit,
-//! whatever it says in between, and between requests another one. While requests are inside, it has
-//! as long as the limits of all parts of a request together. A connection that waits for its client
-//! has a [place](crate::limits::eviction) that somebody else may get.
+//! - From the start of the TLS handshake to the headers of the first request: `request_seconds`,
+//!   whatever the client sends in between.
+//! - Between requests: `idle_seconds`.
+//! - While requests are in progress: the sum of the limits of all parts of a request.
+//!
+//! The pool may [evict](crate::limits::eviction) a connection that waits for its client.
 
 use crate::config::Limits;
 use crate::limits::eviction::PoolSlot;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// A client's connection, as its requests see it.
+/// The state of a client connection, shared by its requests.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     address: IpAddr,
@@ -27,68 +29,67 @@ pub(crate) struct ClientConnection {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Requests whose answer has not gone out.
+    /// Requests whose response is not sent completely.
     requests: usize,
-    /// Whether there has been any.
-    greeted: bool,
-    /// Since when it has been like that.
+    /// Whether the connection had a request before.
+    had_request: bool,
+    /// The time of the last change.
     since: Instant,
 }
 
 impl ClientConnection {
-    /// A connection from this address, which has just been made.
+    /// A new connection from this address.
     pub(crate) fn new(address: IpAddr, slot: PoolSlot) -> Arc<ClientConnection> {
-        let state = State { requests: 0, greeted: false, since: Instant::now() };
+        let state = State { requests: 0, had_request: false, since: Instant::now() };
         Arc::new(ClientConnection { address, slot, state: watch::Sender::new(state), closed: Notify::new() })
     }
 
-    /// Whose it is, for limits per address.
+    /// The address of the client, for limits per address.
     pub(crate) fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Ends it.
+    /// Closes the connection.
     pub(crate) fn close(&self) {
         self.closed.notify_one();
     }
 
-    /// A request has come.
+    /// Starts a request; it ends when the guard is dropped.
     pub(crate) fn request(self: &Arc<ClientConnection>) -> RequestGuard {
         self.state.send_modify(|state| {
-            *state = State { requests: state.requests + 1, greeted: true, since: Instant::now() };
+            *state = State { requests: state.requests + 1, had_request: true, since: Instant::now() };
         });
         RequestGuard(self.clone())
     }
 
-    /// Something is done for it that needs no network.
-    pub(crate) fn work(self: &Arc<ClientConnection>) -> BusyGuard {
-        self.slot.work();
+    /// Marks the connection as busy while the server computes for it, so that it is not evicted.
+    pub(crate) fn begin_work(self: &Arc<ClientConnection>) -> BusyGuard {
+        self.slot.begin_task();
         BusyGuard(self.clone())
     }
 
-    /// Resolves when it is to end: it was closed, somebody else has got its place, or it has waited
-    /// too long.
-    pub(crate) async fn over(&self, limits: &Limits) {
+    /// Resolves when the connection must end: it was closed or evicted, or a time limit is over.
+    pub(crate) async fn ended(&self, limits: &Limits) {
         tokio::select! {
             () = self.closed.notified() => {}
             () = self.slot.evicted() => {}
-            () = self.waited(limits) => {}
+            () = self.timed_out(limits) => {}
         }
     }
 
-    async fn waited(&self, limits: &Limits) {
+    async fn timed_out(&self, limits: &Limits) {
         let mut changes = self.state.subscribe();
         loop {
-            let State { requests, greeted, since } = *changes.borrow_and_update();
-            let seconds = match (requests, greeted) {
+            let State { requests, had_request, since } = *changes.borrow_and_update();
+            let seconds = match (requests, had_request) {
                 (0, false) => limits.request_seconds,
                 (0, true) => limits.idle_seconds,
-                // Messages and answers have limits of their own; this is for whatever else is not
-                // read, such as a manifest.
+                // Messages and answers have their own limits. This limit is for other responses
+                // that the client does not read, such as a manifest.
                 _ => limits.upload_seconds.saturating_add(limits.queue_seconds).saturating_add(limits.answer_seconds),
             };
             tokio::select! {
-                // The sender is in `self`, so this is always a change.
+                // The sender is in `self`, so this is never an error.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep_until(since + Duration::from_secs(seconds)) => return,
             }
@@ -96,7 +97,7 @@ impl ClientConnection {
     }
 }
 
-/// A request of a connection; dropped when its answer has gone out.
+/// A request in progress; dropped when its response is sent.
 #[derive(Debug)]
 pub(crate) struct RequestGuard(Arc<ClientConnection>);
 
@@ -108,26 +109,26 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Something is done for the connection.
+/// A busy connection; dropping the guard ends the work.
 #[derive(Debug)]
 pub(crate) struct BusyGuard(Arc<ClientConnection>);
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        self.0.slot.rest();
+        self.0.slot.end_task();
     }
 }
 
-/// A response's body, which keeps its request inside.
+/// A response body that keeps its request in progress until it is dropped.
 #[derive(Debug)]
 pub(crate) struct TrackedBody<B> {
     body: B,
-    _inside: RequestGuard,
+    _guard: RequestGuard,
 }
 
 impl<B> TrackedBody<B> {
-    pub(crate) fn new(body: B, inside: RequestGuard) -> TrackedBody<B> {
-        TrackedBody { body, _inside: inside }
+    pub(crate) fn new(body: B, guard: RequestGuard) -> TrackedBody<B> {
+        TrackedBody { body, _guard: guard }
     }
 }
 
@@ -163,49 +164,49 @@ mod tests {
         ClientConnection::new(address, pool.enter(address, 1).unwrap())
     }
 
-    /// After how many seconds it is over; with nothing else to do, the paused clock jumps there.
-    async fn lasted(connection: &ClientConnection) -> u64 {
+    /// After how many seconds the connection ends. The paused clock jumps to the next timer.
+    async fn lifetime(connection: &ClientConnection) -> u64 {
         let began = Instant::now();
-        connection.over(&LIMITS()).await;
+        connection.ended(&LIMITS()).await;
         began.elapsed().as_secs()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_request_it_is_over_soon_and_without_another_later() {
+    async fn the_limits_before_the_first_request_and_between_requests_hold() {
         let pool = EvictingPool::new(9);
-        assert_eq!(lasted(&connection(&pool)).await, 10);
-        let greeted = connection(&pool);
-        drop(greeted.request());
-        assert_eq!(lasted(&greeted).await, 60);
+        assert_eq!(lifetime(&connection(&pool)).await, 10);
+        let idle = connection(&pool);
+        drop(idle.request());
+        assert_eq!(lifetime(&idle).await, 60);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_a_request_is_inside_it_lasts_and_then_idles_from_its_end() {
+    async fn the_idle_limit_starts_when_the_last_request_ends() {
         let pool = EvictingPool::new(9);
         let connection = connection(&pool);
-        let (inside, also) = (connection.request(), connection.request());
-        drop(also);
-        let leaving = async {
+        let (first, second) = (connection.request(), connection.request());
+        drop(second);
+        let end_request = async {
             tokio::time::sleep(Duration::from_secs(100)).await;
-            drop(inside);
+            drop(first);
         };
-        let (time, ()) = tokio::join!(lasted(&connection), leaving);
+        let (time, ()) = tokio::join!(lifetime(&connection), end_request);
         assert_eq!(time, 160);
-        // Nobody reads the response: 30 seconds to upload, 30 to wait and 120 to be answered are
-        // all there is.
+        // The client does not read the response: the limit is 30 s for the upload, 30 s in the
+        // queue and 120 s for the response.
         let _unread = connection.request();
-        assert_eq!(lasted(&connection).await, 180);
+        assert_eq!(lifetime(&connection).await, 180);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_gives_way_and_can_be_closed_at_once() {
+    async fn a_connection_ends_when_it_is_evicted_or_closed_and_a_busy_one_is_not_evicted() {
         let pool = EvictingPool::new(1);
         let (first, second) = (connection(&pool), connection(&pool));
-        assert_eq!(lasted(&first).await, 0);
+        assert_eq!(lifetime(&first).await, 0);
         second.close();
-        assert_eq!(lasted(&second).await, 0);
+        assert_eq!(lifetime(&second).await, 0);
         let third = connection(&pool);
-        let _working = third.work();
-        assert!(pool.enter(third.address(), 1).is_none(), "nobody displaces what is at work");
+        let _busy = third.begin_work();
+        assert!(pool.enter(third.address(), 1).is_none(), "a busy connection is not evicted");
     }
 }

@@ -1,8 +1,8 @@
-//! Listening, connections, reload and the way out.
+//! The listener: accepts connections, serves them, and handles reload and shutdown.
 //!
-//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until it is over
-//! (`connection`). On shutdown the listener closes first, running answers finish within their time,
-//! and then the rest is dropped.
+//! A connection gets a slot and a TLS handshake. It is then served over HTTP/1.1 or HTTP/2 until a
+//! limit of `connection` ends it. On shutdown the listener closes first, running requests get
+//! `shutdown_seconds` to finish, and the server drops the rest.
 
 use crate::auth::tokens::Tokens;
 use crate::bundle::loaded::{LoadError, LoadedBundle};
@@ -32,17 +32,17 @@ use tower::ServiceExt;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {error}")]
     Bind {
-        /// Which address.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
 }
 
-/// A server that has its ports and has not begun.
+/// A server whose ports are bound and that does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     app: Arc<AppState>,
@@ -51,7 +51,7 @@ pub struct Server {
     admin: Option<(TcpListener, SocketAddr)>,
 }
 
-/// Changes a running server.
+/// A handle that reloads a running server.
 #[derive(Clone, Debug)]
 pub struct ServerHandle {
     app: Arc<AppState>,
@@ -59,49 +59,49 @@ pub struct ServerHandle {
 }
 
 impl Server {
-    /// Takes the ports. Without a certificate it speaks plain HTTP;
-    /// [`Config::check`](crate::Config::check) says where that may be.
+    /// Binds the ports. Without `tls` the server uses plain HTTP;
+    /// [`Config::check`](crate::Config::check) decides where that is allowed.
     pub async fn bind(
         app: AppState,
         listen: SocketAddr,
         admin: Option<SocketAddr>,
         tls: Option<Arc<ServerConfig>>,
     ) -> Result<Server, ServeError> {
-        let public = listener(listen).await?;
+        let public = bind(listen).await?;
         let admin = match admin {
-            Some(address) => Some(listener(address).await?),
+            Some(address) => Some(bind(address).await?),
             None => None,
         };
         Ok(Server { app: Arc::new(app), tls: tls.map(|tls| Arc::new(RwLock::new(tls))), public, admin })
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.public.1
     }
 
-    /// Where operators connect.
+    /// The address of the admin port.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
     }
 
-    /// What its requests share.
+    /// The state that all requests share.
     pub fn app(&self) -> Arc<AppState> {
         self.app.clone()
     }
 
-    /// A handle for changes while the server runs.
-    pub fn control(&self) -> ServerHandle {
+    /// A handle to reload the server while it runs.
+    pub fn handle(&self) -> ServerHandle {
         ServerHandle { app: self.app.clone(), tls: self.tls.clone() }
     }
 
-    /// Serves until `stop`, then lets running answers finish.
+    /// Serves until `stop` resolves, then lets running requests finish.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { app, tls, public, admin } = self;
         let limits = app.limits;
         let admin = admin.map(|(listener, _)| {
             let router = routes::admin(app.clone());
-            // The admin port tells of the draining, so it goes last, with the process.
+            // The admin port reports that the server drains, so it stays open until the end.
             tokio::spawn(accept(listener, router, None, app.clone(), std::future::pending()))
         });
         let router = routes::public(app.clone());
@@ -112,7 +112,7 @@ impl Server {
         let graceful = accept(public.0, router, tls, app.clone(), drain).await;
         let finished = tokio::time::timeout(Duration::from_secs(limits.shutdown_seconds), graceful.shutdown()).await;
         if finished.is_err() {
-            tracing::warn!("some answers did not finish in time and were dropped");
+            tracing::warn!("dropped requests that did not finish within shutdown_seconds");
         }
         if let Some(admin) = admin {
             admin.abort();
@@ -121,8 +121,8 @@ impl Server {
 }
 
 impl ServerHandle {
-    /// Takes up another version of the database, other tokens and another certificate. Running
-    /// searches on the old version finish within the grace. What is refused changes nothing.
+    /// Replaces the bundle, the tokens and the certificate. Searches with the previous bundle can
+    /// finish within the grace period. If the bundle is refused, nothing changes.
     pub fn reload(
         &self,
         loaded: LoadedBundle,
@@ -141,20 +141,20 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Counts a reload that did not come about.
+    /// Counts a failed reload.
     pub fn reload_failed(&self) {
         self.app.metrics.reloads_failed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-async fn listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let bind = |error| ServeError::Bind { address, error };
-    let listener = TcpListener::bind(address).await.map_err(bind)?;
-    let address = listener.local_addr().map_err(bind)?;
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |error| ServeError::Bind { address, error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
 }
 
-/// Takes connections until `stop`; gives what is still running.
+/// Accepts connections until `stop` resolves; returns those that are still open.
 async fn accept(
     listener: TcpListener,
     router: Router,
@@ -163,7 +163,7 @@ async fn accept(
     stop: impl Future<Output = ()>,
 ) -> GracefulShutdown {
     let graceful = GracefulShutdown::new();
-    let places = EvictingPool::new(app.limits.connections as u64);
+    let slots = EvictingPool::new(app.limits.connections as u64);
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -173,22 +173,24 @@ async fn accept(
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely: give others time to close theirs.
+                // The usual reason is that the process is out of file descriptors: wait until
+                // other connections close.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         let address = rate_limit_key(address.ip());
-        // Somebody who waits for their client gives way; where all are at work, nobody does.
-        let Some(slot) = places.enter(address, 1) else { continue };
+        // A full pool evicts an idle connection. If all connections are busy, the new one is
+        // closed.
+        let Some(slot) = slots.enter(address, 1) else { continue };
         let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, slot));
         let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
         let (router, app) = (router.clone(), app.clone());
         tokio::spawn(async move {
             app.metrics.connections.fetch_add(1, Ordering::Relaxed);
             tokio::select! {
-                () = connection.over(&app.limits) => {}
+                () = connection.ended(&app.limits) => {}
                 () = serve(socket, router, tls, &app, &connection, watcher) => {}
             }
             app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
@@ -214,8 +216,8 @@ async fn serve(
     }
 }
 
-/// Requests of one HTTP/2 connection at a time: a share of all places.
-fn streams(limits: &Limits) -> u32 {
+/// Maximum concurrent requests of one HTTP/2 connection: a share of all requests.
+fn max_streams(limits: &Limits) -> u32 {
     (limits.max_concurrent.saturating_add(limits.queue) / 8).clamp(4, 32) as u32
 }
 
@@ -226,22 +228,22 @@ async fn http(
     connection: Arc<ClientConnection>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let patience = Duration::from_secs(limits.request_seconds);
+    let timeout = Duration::from_secs(limits.request_seconds);
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 << 10);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout).max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(patience)
-        .max_concurrent_streams(streams(&limits))
+        .keep_alive_interval(timeout)
+        .max_concurrent_streams(max_streams(&limits))
         .max_header_list_size(16 << 10);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
-        let inside = connection.request();
+        let guard = connection.request();
         request.extensions_mut().insert(connection.clone());
         let answering = router.clone().oneshot(request);
-        async move { Ok::<_, Infallible>(answering.await?.map(|body| TrackedBody::new(body, inside))) }
+        async move { Ok::<_, Infallible>(answering.await?.map(|body| TrackedBody::new(body, guard))) }
     });
-    // Errors here are the peer's going away, which is its right.
+    // An error here means that the client closed the connection, which is normal.
     let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await;
 }

@@ -1,4 +1,4 @@
-//! The HTTP interface: listener, connections, routes, problem documents, response bodies.
+//! The HTTP interface: listener, connections, routes, problem documents and response bodies.
 
 pub(crate) mod connection;
 pub mod listener;

@@ -1,8 +1,8 @@
-//! Error documents (RFC 9457): every refusal says who is at fault and what to do, as
-//! `application/problem+json`.
+//! Problem documents (RFC 9457): every refusal is `application/problem+json` that states the reason
+//! and what to do.
 //!
-//! The table in `docs/operations.md` lists them all. None depends on what a query hides: a server
-//! could not make one if it wanted to.
+//! The registry is `docs/protocol.md#122-problems`. No problem depends on the secret of a query,
+//! because a server cannot learn it.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -10,79 +10,78 @@ use ifonly_core::http_api::{PROBLEM_TYPE, ProblemType};
 use ifonly_core::server_protocol::Refusal;
 use std::ops::Range;
 
-/// Why a request got no answer.
+/// Why the server refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// No token, or one that is not known.
-    #[error("this server answers only with a bearer token that it knows; ask its operator for one")]
+    /// The request has no token, or an unknown one.
+    #[error("this server requires a valid bearer token; ask its operator for one")]
     Unauthorized,
-    /// The token has no sessions left.
-    #[error("this token has no sessions left; ask the operator for more")]
+    /// The budget of the token is exhausted.
+    #[error("this token has no searches left; ask the operator for more")]
     BudgetExhausted,
-    /// The ledger of spent budgets cannot be written, so nothing may be spent.
-    #[error("the server cannot record spent sessions at the moment; try again later")]
+    /// The ledger is unavailable, so the server cannot count the request.
+    #[error("the server cannot count searches at the moment; retry later")]
     LedgerUnavailable,
-    /// More requests than the server takes at once.
-    #[error("the server has as many requests as it can take; try again after the time in Retry-After")]
+    /// The admission queue or the memory for transfers is full.
+    #[error("too many requests; retry after the time in Retry-After")]
     Overloaded {
-        /// Seconds.
+        /// Value of Retry-After, in seconds.
         retry_after: u64,
     },
-    /// The body is longer than any message can be.
-    #[error("no message to this server is longer than {limit} bytes")]
+    /// The body is longer than the longest message.
+    #[error("the message is too long; messages to this server have at most {limit} bytes")]
     TooLarge {
-        /// Bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The body did not arrive in time.
-    #[error("the message did not arrive within {seconds} seconds")]
+    #[error("the message did not arrive in time; the limit is {seconds} s")]
     UploadTimeout {
-        /// The limit.
+        /// The limit in seconds.
         seconds: u64,
     },
-    /// The body broke off.
-    #[error("the message could not be read to its end")]
+    /// The connection ended before the body was complete.
+    #[error("the message is incomplete; the connection ended before its last byte")]
     IncompleteBody,
-    /// The message was refused.
+    /// The protocol refused the message.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A record query at the path of answers, or the other way round.
-    #[error("this message belongs to {path}")]
+    /// The message was sent to the wrong path.
+    #[error("wrong path for this message; send it to {path}")]
     WrongPath {
-        /// The right one.
+        /// The right path.
         path: &'static str,
     },
-    /// A sealed search that the three servers did not bring to its end.
-    #[error("the servers of this search did not bring it to its end: {0}; try again")]
+    /// The three servers could not complete a sealed search.
+    #[error("the sealed search failed: {0}; retry")]
     PeerFailure(String),
-    /// Some of the server's rows are on machines that are not there. Which machines is nobody's
-    /// business outside, so there is no room for words.
-    #[error("{} of this server's database cannot be had at the moment; try again, and tell its operator if it stays so", away(.0))]
+    /// Shards are unavailable. The text names rows only: addresses of shards are not public.
+    #[error("{} are temporarily unavailable; retry, and tell the operator if this persists", describe(.0))]
     ShardsUnavailable(
-        /// Which rows, where that is known.
+        /// The rows, if they are known.
         Option<Range<usize>>,
     ),
-    /// A fault of the server itself.
-    #[error("the server failed; its operator finds the reason in its log")]
+    /// An internal error of the server.
+    #[error("internal error of the server; its log has the reason")]
     Internal,
-    /// No such path.
-    #[error("there is nothing here; see /v1/manifest, /v1/answer and /v1/record")]
+    /// The path does not exist.
+    #[error("no such path; available: /v1/manifest, /v1/answer, /v1/record")]
     NotFound,
-    /// A path with another method.
-    #[error("this path takes {allow} only")]
+    /// The path does not allow the method.
+    #[error("this path allows only {allow}")]
     MethodNotAllowed {
-        /// The right one.
+        /// The allowed method.
         allow: &'static str,
     },
 }
 
-fn away(rows: &Option<Range<usize>>) -> String {
+fn describe(rows: &Option<Range<usize>>) -> String {
     rows.as_ref().map_or("some rows".into(), |rows| format!("rows {} to {}", rows.start, rows.end))
 }
 
 impl Problem {
-    /// What kind of problem this is.
+    /// The problem type of the registry.
     pub fn kind(&self) -> ProblemType {
         match self {
             Problem::Unauthorized => ProblemType::Unauthorized,

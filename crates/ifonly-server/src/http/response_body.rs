@@ -1,7 +1,9 @@
-//! From a blocking thread's sink to a response body. What the reader has not taken stays in memory,
-//! where the answer has its [place](crate::limits::eviction), and a [watch] ends answers that
-//! nobody reads. A writer with room for the whole answer waits for nobody; one with less waits for
-//! its reader, and says so first, so that whatever it holds for computing can go to somebody else.
+//! A response body that a blocking thread writes and the HTTP connection reads.
+//!
+//! Bytes that the connection has not read yet stay in memory, and the response has a
+//! [slot](crate::limits::eviction) for them. [`watch`] ends responses that the client does not
+//! read. A writer whose buffer fits the whole response never waits. A writer with a smaller buffer
+//! waits for the reader; before that it calls a callback that releases the permit to compute.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -15,22 +17,23 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, TryAcquireError, mpsc};
 use tokio::time::Instant;
 
-/// The most that a reader takes at a time; so much must go out before a stalled reader is given up.
-const PIECE: usize = 16 << 10;
+/// Maximum bytes of one body frame. A client that reads less than this in the stall time counts as
+/// stalled.
+const FRAME_BYTES: usize = 16 << 10;
 
-/// The answer stopped before its end.
+/// The writer ended before the response was complete.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the answer was cut off")]
+#[error("the response ended early")]
 pub(crate) struct ResponseAborted;
 
-/// How far an answer is.
+/// Progress of a response, shared by writer, reader and [`watch`].
 #[derive(Debug)]
 pub(crate) struct ResponseProgress {
     written: AtomicU64,
     taken: AtomicU64,
-    /// Bytes that may still be written before the reader takes some; closed when it has gone.
+    /// Bytes that may be written before the reader takes some; closed when the reader is dropped.
     room: Semaphore,
-    over: Notify,
+    ended: Notify,
 }
 
 /// The writing end.
@@ -38,7 +41,7 @@ pub(crate) struct ResponseProgress {
 pub(crate) struct ResponseWriter {
     chunks: mpsc::UnboundedSender<Bytes>,
     progress: Arc<ResponseProgress>,
-    room: usize,
+    capacity: usize,
     deadline: Instant,
 }
 
@@ -51,24 +54,26 @@ pub(crate) struct ResponseBody {
     progress: Arc<ResponseProgress>,
 }
 
-/// Both ends of a body of `length` bytes, of which `room` may wait for the reader, and which is
-/// computed within `limit`; and what they say to [`watch`].
+/// Writer and reader of a body of `length` bytes, and their progress for [`watch`]. At most
+/// `capacity` bytes wait for the reader. The body must be written within `limit`.
 pub(crate) fn body(
     length: usize,
-    room: usize,
+    capacity: usize,
     limit: Duration,
 ) -> (ResponseWriter, ResponseBody, Arc<ResponseProgress>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let room = room.clamp(1, Semaphore::MAX_PERMITS);
+    let capacity = capacity.clamp(1, Semaphore::MAX_PERMITS);
     let (written, taken) = Default::default();
-    let progress = Arc::new(ResponseProgress { written, taken, room: Semaphore::new(room), over: Notify::new() });
-    let writer = ResponseWriter { chunks: sender, progress: progress.clone(), room, deadline: Instant::now() + limit };
+    let progress = Arc::new(ResponseProgress { written, taken, room: Semaphore::new(capacity), ended: Notify::new() });
+    let writer =
+        ResponseWriter { chunks: sender, progress: progress.clone(), capacity, deadline: Instant::now() + limit };
     let left = length as u64;
     (writer, ResponseBody { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
 }
 
-/// Resolves when an answer is to be ended: nothing of it was taken for `stall` though there was
-/// something, or it is not out by `limit`. `Continue` if it has come to its end by itself.
+/// Waits until a response ends. Returns `Continue` if it ended by itself. Returns `Break` if the
+/// server must end it: the client read nothing for `stall` although bytes were available, or the
+/// response was not complete after `limit`.
 pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: Duration) -> ControlFlow<()> {
     let deadline = Instant::now() + limit;
     loop {
@@ -76,7 +81,7 @@ pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: D
         let waiting = progress.written.load(Ordering::Relaxed) > before;
         tokio::select! {
             biased;
-            () = progress.over.notified() => return ControlFlow::Continue(()),
+            () = progress.ended.notified() => return ControlFlow::Continue(()),
             () = tokio::time::sleep_until(deadline) => return ControlFlow::Break(()),
             () = tokio::time::sleep(stall) => {
                 if waiting && progress.taken.load(Ordering::Relaxed) == before {
@@ -88,11 +93,11 @@ pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: D
 }
 
 impl ResponseWriter {
-    /// Takes a chunk; `rest` is called before there is a wait for the reader. `Break` when the
-    /// reader has gone or it all takes too long.
-    pub(crate) fn send(&mut self, bytes: &[u8], mut rest: impl FnMut()) -> ControlFlow<()> {
-        for piece in bytes.chunks(self.room.min(u32::MAX as usize)) {
-            self.make_room(piece.len() as u32, &mut rest)?;
+    /// Writes a chunk. Calls `before_wait` before it waits for the reader. Returns `Break` if the
+    /// reader was dropped or the time limit is over.
+    pub(crate) fn send(&mut self, bytes: &[u8], mut before_wait: impl FnMut()) -> ControlFlow<()> {
+        for piece in bytes.chunks(self.capacity.min(u32::MAX as usize)) {
+            self.make_room(piece.len() as u32, &mut before_wait)?;
             self.progress.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
             if Instant::now() >= self.deadline || self.chunks.send(Bytes::copy_from_slice(piece)).is_err() {
                 return ControlFlow::Break(());
@@ -101,12 +106,12 @@ impl ResponseWriter {
         ControlFlow::Continue(())
     }
 
-    fn make_room(&self, bytes: u32, rest: &mut impl FnMut()) -> ControlFlow<()> {
+    fn make_room(&self, bytes: u32, before_wait: &mut impl FnMut()) -> ControlFlow<()> {
         let room = match self.progress.room.try_acquire_many(bytes) {
             Ok(room) => room,
             Err(TryAcquireError::Closed) => return ControlFlow::Break(()),
             Err(TryAcquireError::NoPermits) => {
-                rest();
+                before_wait();
                 let waiting = tokio::time::timeout_at(self.deadline, self.progress.room.acquire_many(bytes));
                 match Handle::current().block_on(waiting) {
                     Ok(Ok(room)) => room,
@@ -114,7 +119,7 @@ impl ResponseWriter {
                 }
             }
         };
-        // The reader gives it back.
+        // The reader adds these permits again.
         room.forget();
         ControlFlow::Continue(())
     }
@@ -132,13 +137,12 @@ impl Body for ResponseBody {
             match self.chunks.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(chunk)) => self.current = chunk,
-                // The writer is gone too early: a fault of the server that must not look like an
-                // end.
+                // The writer ended early. This must not look like a complete response.
                 Poll::Ready(None) if self.left > 0 => return Poll::Ready(Some(Err(ResponseAborted))),
                 Poll::Ready(None) => return Poll::Ready(None),
             }
         }
-        let piece = self.current.len().min(PIECE);
+        let piece = self.current.len().min(FRAME_BYTES);
         let piece = self.current.split_to(piece);
         self.left = self.left.saturating_sub(piece.len() as u64);
         self.progress.taken.fetch_add(piece.len() as u64, Ordering::Relaxed);
@@ -154,7 +158,7 @@ impl Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.progress.room.close();
-        self.progress.over.notify_one();
+        self.progress.ended.notify_one();
     }
 }
 
@@ -168,20 +172,20 @@ mod tests {
     const MEGABYTE: usize = 1 << 20;
 
     fn never() {
-        panic!("there is room for everything");
+        panic!("the buffer fits the whole body");
     }
 
     #[test]
-    fn a_writer_with_room_for_everything_waits_for_nobody() {
+    fn a_writer_whose_buffer_fits_the_body_never_waits() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let _inside = runtime.enter();
+        let _guard = runtime.enter();
         let (mut writer, reader, _) = body(1000, 1000, LONG);
         assert!((0..100).all(|_| writer.send(&[0; 10], never).is_continue()));
         drop(writer);
         assert_eq!(runtime.block_on(reader.collect()).unwrap().to_bytes().len(), 1000);
     }
 
-    /// Writes `chunks` chunks of 10 bytes with room for 25, and says how often it had to wait.
+    /// Writes `chunks` chunks of 10 bytes; returns how often the writer waited.
     fn writes(mut writer: ResponseWriter, chunks: u8) -> tokio::task::JoinHandle<(ControlFlow<()>, usize)> {
         tokio::task::spawn_blocking(move || {
             let mut waits = 0;
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_with_less_room_says_that_it_waits_and_holds_no_more() {
+    async fn a_writer_with_a_small_buffer_waits_and_never_exceeds_it() {
         let (writer, mut reader, progress) = body(100, 25, LONG);
         let writing = writes(writer, 10);
         let mut read = vec![];
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_ends_when_the_reader_goes() {
+    async fn a_wait_ends_when_the_reader_is_dropped() {
         let (writer, reader, progress) = body(100, 25, LONG);
         let writing = writes(writer, 10);
         while progress.written.load(Ordering::Relaxed) < 20 {
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_ends_when_time_is_over_and_a_chunk_may_be_larger_than_the_room() {
+    async fn a_wait_ends_at_the_time_limit_and_a_chunk_may_be_larger_than_the_buffer() {
         let (mut writer, _reader, _) = body(100, 25, Duration::ZERO);
         let (written, waits) = writes(body(100, 25, Duration::from_millis(1)).0, 0).await.unwrap();
         assert!(written.is_continue() && waits == 0);
@@ -230,9 +234,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_stalls_is_noticed_and_a_slow_one_only_in_the_end() {
+    async fn a_stalled_reader_is_detected_early_and_a_slow_reader_at_the_limit() {
         let (mut writer, mut reader, progress) = body(MEGABYTE, MEGABYTE, LONG);
-        // Nothing is there to be taken yet: whoever waits for the scan does not stall.
+        // No bytes are available yet: a reader that waits for the scan is not stalled.
         assert!(tokio::time::timeout(10 * SHORT, watch(&progress, SHORT, LONG)).await.is_err());
         assert!(writer.send(&[0; MEGABYTE], never).is_continue());
         let began = Instant::now();
@@ -242,7 +246,7 @@ mod tests {
         let reading = async {
             loop {
                 tokio::time::sleep(SHORT / 2).await;
-                assert!(reader.frame().await.unwrap().unwrap().data_ref().unwrap().len() <= PIECE);
+                assert!(reader.frame().await.unwrap().unwrap().data_ref().unwrap().len() <= FRAME_BYTES);
             }
         };
         tokio::select! {
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_was_read_or_whose_reader_has_gone_is_watched_no_more() {
+    async fn watching_ends_when_the_response_was_read_or_the_reader_was_dropped() {
         let (mut writer, reader, progress) = body(10, 10, LONG);
         assert!(writer.send(&[0; 10], never).is_continue());
         drop(writer);
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_writer_that_ends_early_or_too_late_is_an_error() {
+    async fn a_writer_that_ends_early_or_too_late_gives_an_error() {
         let (mut writer, reader, _) = body(1000, 1000, LONG);
         assert!((0..99).all(|_| writer.send(&[7; 10], never).is_continue()));
         drop(writer);

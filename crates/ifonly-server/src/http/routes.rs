@@ -1,8 +1,13 @@
-//! The HTTP surface: `GET /v1/manifest`, `POST /v1/answer`, `POST /v1/record`, and on the admin
-//! port health, readiness and metrics. Everything that costs time runs on blocking threads.
+//! The routes: `GET /v1/manifest`, `POST /v1/answer` and `POST /v1/record` for clients; health,
+//! readiness and metrics on the admin port.
+//!
+//! A message is checked in this order: token, length, admission queue, upload, route, manifest,
+//! protocol, availability of the rows, budget. Computation and ledger access run on blocking
+//! threads. The response is streamed while it is computed.
 
 use crate::auth::tokens::{Bearer, Tokens};
-use crate::bundle::loaded::{BundleVersions, LoadedBundle};
+use crate::bundle::loaded::LoadedBundle;
+use crate::bundle::versions::BundleVersions;
 use crate::compute::database::{AnswerError, Database};
 use crate::compute::sealed;
 use crate::config::Limits;
@@ -22,7 +27,9 @@ use axum::routing::{get, post};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use ifonly_core::http_api::{CHECKSUM_LENGTH, EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
+use ifonly_core::http_api::{
+    CHECKSUM_LENGTH, MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, Route, SERVER_INDEX_HEADER,
+};
 use ifonly_core::server_protocol::{CheckedRequest, Refusal};
 use ifonly_core::transcript::Message;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,30 +41,30 @@ use tokio::sync::oneshot;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 
-/// All that requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 pub struct AppState {
     pub(crate) versions: BundleVersions,
     pub(crate) tokens: RwLock<Arc<Tokens>>,
     pub(crate) admission: AdmissionQueue,
-    /// Messages on their way in and answers on their way out, in bytes.
-    pub(crate) transit: Arc<EvictingPool>,
+    /// Memory for messages and responses in transfer, in bytes.
+    pub(crate) buffers: Arc<EvictingPool>,
     pub(crate) limits: Limits,
     pub(crate) origins: Vec<HeaderValue>,
     pub(crate) metrics: Metrics,
     pub(crate) draining: AtomicBool,
-    /// The lines to the other servers of sealed searches.
+    /// The connections to the peers of sealed searches.
     pub(crate) peers: Option<Arc<PeerNetwork>>,
 }
 
 impl AppState {
-    /// Serves `holding` within `limits`; browsers may ask from `origins` (`*` for any).
+    /// State for a server of `loaded`. Web pages of `origins` may search (`*` for all).
     pub fn new(loaded: LoadedBundle, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> AppState {
         AppState {
             versions: BundleVersions::new(loaded),
             tokens: RwLock::new(Arc::new(tokens)),
             admission: AdmissionQueue::new(limits.max_concurrent, limits.queue, limits.address_percent),
-            transit: EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20)),
+            buffers: EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20)),
             limits,
             origins,
             metrics: Metrics::default(),
@@ -66,25 +73,25 @@ impl AppState {
         }
     }
 
-    /// With lines to the other servers of sealed searches.
+    /// Adds the connections to the peers of sealed searches.
     pub fn with_peers(mut self, peers: Option<Arc<PeerNetwork>>) -> AppState {
         self.peers = peers;
         self
     }
 
-    /// The versions held.
+    /// The bundles that are served.
     pub fn versions(&self) -> &BundleVersions {
         &self.versions
     }
 
-    /// The numbers.
+    /// The metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Bytes of messages and answers on their way.
-    pub fn in_transit(&self) -> u64 {
-        self.transit.taken()
+    /// Bytes of messages and responses in transfer.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.buffers.used()
     }
 
     pub(crate) fn tokens(&self) -> Arc<Tokens> {
@@ -92,7 +99,7 @@ impl AppState {
     }
 }
 
-/// The paths for clients.
+/// The routes for clients.
 pub fn public(app: Arc<AppState>) -> Router {
     let not_get = || async { Problem::MethodNotAllowed { allow: "GET" } };
     let not_post = || async { Problem::MethodNotAllowed { allow: "POST" } };
@@ -115,7 +122,7 @@ pub(crate) const HEALTH_PATH: &str = "/healthz";
 pub(crate) const READY_PATH: &str = "/readyz";
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// The paths for operators.
+/// The routes of the admin port.
 pub fn admin(app: Arc<AppState>) -> Router {
     Router::new()
         .route(HEALTH_PATH, get(|| async { "alive\n" }))
@@ -136,12 +143,12 @@ async fn ready(State(app): State<Arc<AppState>>) -> Response {
 }
 
 async fn metrics(State(app): State<Arc<AppState>>) -> Response {
-    let text = app.metrics.render(app.admission.running(), app.admission.inside(), app.in_transit());
+    let text = app.metrics.render(app.admission.running(), app.admission.admitted(), app.buffered_bytes());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any
-/// origin may be allowed; without one there is nothing for browsers.
+/// The CORS headers; `None` if no origin is allowed. The server uses no cookies, so `*` gives a
+/// page no more rights than its visitor has.
 fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
     let any = origins.iter().any(|allowed| allowed == "*");
     let layer = CorsLayer::new()
@@ -149,8 +156,8 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
         .allow_methods([Method::GET, Method::POST])
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
         .expose_headers([
-            HeaderName::from_static(SERVER_HEADER),
-            HeaderName::from_static(EARLIER_HEADER),
+            HeaderName::from_static(SERVER_INDEX_HEADER),
+            HeaderName::from_static(PREVIOUS_MANIFESTS_HEADER),
             header::RETRY_AFTER,
             header::CONTENT_LENGTH,
         ])
@@ -158,29 +165,30 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
     (!origins.is_empty()).then_some(layer)
 }
 
-/// The current manifest, or the one with the digest in the path.
+/// The current manifest, or the manifest with the digest in the path.
 async fn manifest(State(app): State<Arc<AppState>>, uri: Uri, headers: HeaderMap) -> Response {
     let started = Instant::now();
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let digest = uri.path().strip_prefix(MANIFEST_PATH).and_then(|rest| rest.strip_prefix('/'));
-    let response = offered(&app, authorization, digest).unwrap_or_else(IntoResponse::into_response);
+    let response = manifest_response(&app, authorization, digest).unwrap_or_else(IntoResponse::into_response);
     app.metrics.request(MANIFEST_PATH, response.status().as_u16(), started.elapsed());
     response
 }
 
-fn offered(app: &AppState, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
+fn manifest_response(app: &AppState, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
     app.tokens().bearer(authorization)?;
     let all = app.versions.all();
     let named = |loaded: &&Arc<LoadedBundle>| digest.is_none_or(|digest| hex::encode(loaded.digest()) == digest);
     let loaded = all.iter().find(named).ok_or(Refusal::Manifest)?;
-    // Servers are reloaded one after another, and clients need one manifest that all of them offer.
-    let earlier: Vec<String> = all.iter().skip(1).map(|loaded| hex::encode(loaded.digest())).collect();
+    // Servers reload one after another. With the previous digests, a client can find a manifest
+    // that all servers offer.
+    let previous: Vec<String> = all.iter().skip(1).map(|loaded| hex::encode(loaded.digest())).collect();
     let mut response = loaded.manifest().into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(SERVER_HEADER, HeaderValue::from(u16::from(loaded.index())));
-    if let (Some(earlier), false) = (HeaderValue::from_str(&earlier.join(",")).ok(), earlier.is_empty()) {
-        headers.insert(EARLIER_HEADER, earlier);
+    headers.insert(SERVER_INDEX_HEADER, HeaderValue::from(u16::from(loaded.index())));
+    if let (Some(value), false) = (HeaderValue::from_str(&previous.join(",")).ok(), previous.is_empty()) {
+        headers.insert(PREVIOUS_MANIFESTS_HEADER, value);
     }
     Ok(response)
 }
@@ -212,7 +220,8 @@ async fn respond(app: Arc<AppState>, route: Route, request: HttpRequest) -> Resp
     }
 }
 
-/// Everything up to the first byte of the answer.
+/// Handles a message up to the first byte of its response. Returns the length of the body and the
+/// body.
 async fn admit(
     app: &Arc<AppState>,
     route: Route,
@@ -222,83 +231,84 @@ async fn admit(
     let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let bearer = app.tokens().bearer(authorization)?;
     let limit = app.versions.longest_message();
-    let claimed = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if claimed.is_some_and(|claimed: u64| claimed > limit as u64) {
+    let content_length =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if content_length.is_some_and(|length: u64| length > limit as u64) {
         return Err(Problem::TooLarge { limit });
     }
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
     let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
     let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
-    // Whoever would get no turn is told so before the body is read; the turn itself waits for no
-    // upload.
+    // An overloaded server refuses the request before it reads the body. The queue slot itself is
+    // taken after the upload, so that no slot waits for the network.
     drop(app.admission.enter(address).ok_or(overloaded.clone())?);
-    let slot = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
+    let slot = app.buffers.enter(address, content_length.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
     let body = tokio::select! {
         body = read(&app.limits, request.into_body(), limit) => body?,
         () = slot.evicted() => return Err(overloaded),
     };
     drop(slot);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
-    let working = connection.as_ref().map(ClientConnection::work);
+    let busy = connection.as_ref().map(ClientConnection::begin_work);
     let message = Message::decode(&body).map_err(Refusal::from)?;
     drop(body);
-    if sealed::is_asked_for(&message) {
-        let whole = sealed::respond(app, bearer, message).await?;
+    if sealed::is_sealed(&message) {
+        let response = sealed::respond(app, bearer, message).await?;
         app.metrics.request(route.path(), 200, started.elapsed());
-        app.metrics.bytes_out.fetch_add(whole.len() as u64, Ordering::Relaxed);
-        return Ok((whole.len(), Body::from(whole)));
+        app.metrics.bytes_out.fetch_add(response.len() as u64, Ordering::Relaxed);
+        return Ok((response.len(), Body::from(response)));
     }
-    let turn = app.admission.enter(address).ok_or(overloaded.clone())?;
-    let waiting = Duration::from_secs(app.limits.queue_seconds);
-    let permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or(overloaded)?;
+    let slot = app.admission.enter(address).ok_or(overloaded.clone())?;
+    let queue_timeout = Duration::from_secs(app.limits.queue_seconds);
+    let permit = tokio::time::timeout(queue_timeout, slot.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let at_work = ComputeGuard { _permit: permit, _working: working, slot: None };
-    let answering = AnswerTask { app: app.clone(), route, bearer, started, address, connection };
+    let guard = ComputeGuard { _permit: permit, _busy: busy, slot: None };
+    let task = AnswerTask { app: app.clone(), route, bearer, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
-        let _inside = runtime.enter();
-        answering.run(message, sender, at_work);
+        let _runtime = runtime.enter();
+        task.run(message, sender, guard);
     });
-    // Without a word from the work it has panicked, which is a fault of this program.
+    // If the task sends nothing, it has panicked: an internal error.
     let (length, reader) = receiver.await.unwrap_or(Err(Problem::Internal))?;
     Ok((length, Body::new(reader)))
 }
 
-/// The whole body, which must be here in time and never stand still for long.
+/// Reads the whole body within `upload_seconds`, with no pause longer than `stall_seconds`.
 async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Problem> {
     let seconds = limits.upload_seconds;
     let reading = async {
-        let mut whole = BytesMut::new();
+        let mut bytes = BytesMut::new();
         loop {
             let seconds = limits.stall_seconds;
             let frame = tokio::time::timeout(Duration::from_secs(seconds), body.frame()).await;
-            let Some(frame) = frame.map_err(|_| Problem::UploadTimeout { seconds })? else { return Ok(whole.freeze()) };
+            let Some(frame) = frame.map_err(|_| Problem::UploadTimeout { seconds })? else { return Ok(bytes.freeze()) };
             let frame = frame.map_err(|_| Problem::IncompleteBody)?;
             let data = frame.data_ref().map_or(&[][..], |data| data);
-            if whole.len() + data.len() > limit {
+            if bytes.len() + data.len() > limit {
                 return Err(Problem::TooLarge { limit });
             }
-            whole.extend_from_slice(data);
+            bytes.extend_from_slice(data);
         }
     };
     tokio::time::timeout(Duration::from_secs(seconds), reading).await.unwrap_or(Err(Problem::UploadTimeout { seconds }))
 }
 
-/// What an answer has as long as it waits for nobody's network: the right to run, and places that
-/// nobody else may get.
+/// Held while the server computes an answer: the permit to run, and the protection from eviction.
+/// Dropped when only the network is needed.
 struct ComputeGuard {
     _permit: RunPermit,
-    _working: Option<BusyGuard>,
+    _busy: Option<BusyGuard>,
     slot: Option<Arc<PoolSlot>>,
 }
 
 impl Drop for ComputeGuard {
     fn drop(&mut self) {
-        self.slot.iter().for_each(|slot| slot.rest());
+        self.slot.iter().for_each(|slot| slot.end_task());
     }
 }
 
-/// One request on its blocking thread.
+/// The computation of one answer on a blocking thread.
 struct AnswerTask {
     app: Arc<AppState>,
     route: Route,
@@ -308,40 +318,40 @@ struct AnswerTask {
     connection: Option<Arc<ClientConnection>>,
 }
 
+/// Receives the length and the body of the response before its first byte, or a problem.
 type Head = oneshot::Sender<Result<(usize, ResponseBody), Problem>>;
 
-/// Ends the connection of an answer that nobody reads, or whose place somebody else has got.
-async fn see_out(
+/// Closes the connection if the client does not read the response, or if the response was evicted.
+async fn watch_response(
     progress: Arc<ResponseProgress>,
     slot: Arc<PoolSlot>,
     connection: Option<Arc<ClientConnection>>,
     app: Arc<AppState>,
 ) {
     let [stall, limit] = [app.limits.stall_seconds, app.limits.answer_seconds].map(Duration::from_secs);
-    let read = tokio::select! {
+    let finished = tokio::select! {
         watched = response_body::watch(&progress, stall, limit) => watched.is_continue(),
         () = slot.evicted() => false,
     };
-    if let Some(connection) = connection.filter(|_| !read) {
-        app.metrics.unread.fetch_add(1, Ordering::Relaxed);
+    if let Some(connection) = connection.filter(|_| !finished) {
+        app.metrics.stalled.fetch_add(1, Ordering::Relaxed);
         connection.close();
     }
 }
 
 impl AnswerTask {
-    fn run(self, message: Message, head: Head, at_work: ComputeGuard) {
-        if let Err((head, problem)) = self.checked(message, head, at_work) {
+    fn run(self, message: Message, head: Head, guard: ComputeGuard) {
+        if let Err((head, problem)) = self.answer(message, head, guard) {
             let _ = head.send(Err(problem));
         }
     }
 
-    fn checked(&self, message: Message, head: Head, mut at_work: ComputeGuard) -> Result<(), (Head, Problem)> {
-        // Nothing but the public header is looked at here; the replica checks the message as a
-        // whole.
+    fn answer(&self, message: Message, head: Head, mut guard: ComputeGuard) -> Result<(), (Head, Problem)> {
+        // This function reads only the public header; the protocol checks the whole message.
         let header = message.header.clone();
-        let right = header.stage.route();
-        if right != self.route {
-            return Err((head, Problem::WrongPath { path: right.path() }));
+        let expected = header.kind.route();
+        if expected != self.route {
+            return Err((head, Problem::WrongPath { path: expected.path() }));
         }
         let loaded = match self.app.versions.find(&header.digest) {
             Ok(loaded) => loaded,
@@ -351,50 +361,50 @@ impl AnswerTask {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let (length, per_session) = match &request {
-            CheckedRequest::Answer(ask) => (Database::answer_length(ask), 1),
-            CheckedRequest::Record(ask) => (Database::record_length(ask), loaded.most_records()),
+        let (length, per_search) = match &request {
+            CheckedRequest::Answer(request) => (Database::answer_length(request), 1),
+            CheckedRequest::Record(request) => (Database::record_length(request), loaded.most_records()),
             CheckedRequest::Sealed(_) => return Err((head, Problem::Internal)),
         };
-        // Nobody pays for what cannot be had.
-        let paid = |()| self.app.tokens().spend(self.bearer, header.stage, per_session);
-        if let Err(problem) = loaded.database().ready().and_then(paid) {
+        // Requests that cannot be answered are not charged.
+        let charge = |()| self.app.tokens().spend(self.bearer, header.kind, per_search);
+        if let Err(problem) = loaded.database().ready().and_then(charge) {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;
-        let room = loaded.database().room(length, self.app.limits.buffer_megabytes);
+        let capacity = loaded.database().buffer_capacity(length, self.app.limits.buffer_megabytes);
         let limit = Duration::from_secs(self.app.limits.answer_seconds);
-        let (mut writer, reader, progress) = response_body::body(length, room, limit);
-        let slot = Arc::new(self.app.transit.enter_working(self.address, length as u64));
-        at_work.slot = Some(slot.clone());
-        let mut at_work = Some(at_work);
-        // What fails before the first byte is still told.
-        let mut waiting = Some((head, reader));
-        let whole = self.write(&loaded, &request, &mut |bytes| {
-            if let Some((head, reader)) = waiting.take() {
+        let (mut writer, reader, progress) = response_body::body(length, capacity, limit);
+        let slot = Arc::new(self.app.buffers.enter_busy(self.address, length as u64));
+        guard.slot = Some(slot.clone());
+        let mut guard = Some(guard);
+        // A failure before the first byte still becomes a problem document.
+        let mut unsent_head = Some((head, reader));
+        let written = self.write(&loaded, &request, &mut |bytes| {
+            if let Some((head, reader)) = unsent_head.take() {
                 if head.send(Ok((length, reader))).is_err() {
                     return ControlFlow::Break(());
                 }
                 let (slot, connection) = (slot.clone(), self.connection.clone());
-                tokio::spawn(see_out(progress.clone(), slot, connection, self.app.clone()));
+                tokio::spawn(watch_response(progress.clone(), slot, connection, self.app.clone()));
             }
-            // Once it has waited for its reader it needs the network more than anything else.
-            writer.send(bytes, || drop(at_work.take()))
+            // A writer that waits for its reader depends on the network, so it returns its permit.
+            writer.send(bytes, || drop(guard.take()))
         });
-        if let (Err(AnswerError::Failed(problem)), Some((head, _))) = (&whole, waiting.take()) {
+        if let (Err(AnswerError::Failed(problem)), Some((head, _))) = (&written, unsent_head.take()) {
             return Err((head, problem.clone()));
         }
-        // From here on the answer needs nothing but its client's network.
-        drop(at_work);
-        let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.stage);
+        // From here on, the response needs only the network.
+        drop(guard);
+        let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.kind);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
-        match whole {
+        match written {
             Ok(()) => self.app.metrics.bytes_out.fetch_add(length as u64, Ordering::Relaxed),
             Err(_) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
         };
         let milliseconds = took.as_millis() as u64;
-        tracing::info!(route, scheme, ?stage, whole = whole.is_ok(), milliseconds, "answered");
+        tracing::info!(route, scheme, ?stage, complete = written.is_ok(), milliseconds, "answered");
         Ok(())
     }
 
@@ -410,8 +420,8 @@ impl AnswerTask {
             out(bytes)
         };
         match request {
-            CheckedRequest::Answer(ask) => loaded.database().answer(ask, &mut sink)?,
-            CheckedRequest::Record(ask) => loaded.database().record(loaded.index(), ask, &mut sink)?,
+            CheckedRequest::Answer(request) => loaded.database().answer(request, &mut sink)?,
+            CheckedRequest::Record(request) => loaded.database().record(loaded.index(), request, &mut sink)?,
             CheckedRequest::Sealed(_) => return Err(AnswerError::Failed(Problem::Internal)),
         }
         match out(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH]) {

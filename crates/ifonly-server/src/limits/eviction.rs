@@ -1,17 +1,18 @@
-//! Room for those who wait for somebody's network, and who gives way when it is full.
+//! Eviction: a pool of limited capacity for connections and transfers that wait for a client.
 //!
-//! Idle connections, messages on their way in and answers on their way out take room, and some
-//! never come to an end. They keep nobody out: a newcomer who finds no room displaces whoever has
-//! waited longest among those of the address that takes most of it. Those at work are not
-//! displaced; they need no network, so they are done soon. One address alone thus displaces itself,
-//! and a person elsewhere does not notice.
+//! Idle connections, uploads and responses take capacity, and a hostile client never finishes them.
+//! When the pool is full, a new entry evicts the oldest waiting entry of the address that uses the
+//! most capacity. Busy entries, for which the server computes, are not evicted: they do not wait
+//! for the network, so they end soon. An attacker with one address therefore evicts only its own
+//! entries.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Whom limits per address count together: an IPv6 network of 64 bits belongs to one customer.
+/// The address by which limits count a client. IPv6 addresses count by their 64-bit prefix, because
+/// one customer usually has the whole prefix.
 pub(crate) fn rate_limit_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -19,120 +20,121 @@ pub(crate) fn rate_limit_key(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Some room, in bytes or places.
+/// A pool whose capacity is a number of bytes or of connections.
 #[derive(Debug)]
 pub(crate) struct EvictingPool {
-    room: u64,
-    places: Mutex<Places>,
+    capacity: u64,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct Entries {
     next: u64,
-    taken: u64,
-    /// In the order of coming.
-    all: BTreeMap<u64, Place>,
+    used: u64,
+    /// By number, so the oldest entry is first.
+    all: BTreeMap<u64, Entry>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Entry {
     address: IpAddr,
     size: u64,
-    /// How many things are done for it that need no network.
-    work: usize,
-    displaced: Arc<Notify>,
+    /// Number of tasks that compute for this entry. An entry with 0 waits for its client.
+    tasks: usize,
+    evicted: Arc<Notify>,
 }
 
-/// A place; it is free again when this is dropped.
+/// An entry of the pool; dropping it frees its capacity.
 #[derive(Debug)]
 pub(crate) struct PoolSlot {
     pool: Arc<EvictingPool>,
     number: u64,
-    displaced: Arc<Notify>,
+    evicted: Arc<Notify>,
 }
 
 impl EvictingPool {
-    pub(crate) fn new(room: u64) -> Arc<EvictingPool> {
-        Arc::new(EvictingPool { room, places: Mutex::default() })
+    pub(crate) fn new(capacity: u64) -> Arc<EvictingPool> {
+        Arc::new(EvictingPool { capacity, entries: Mutex::default() })
     }
 
-    /// A place of this size for somebody from this address; `None` only if all others are at work.
+    /// Adds a waiting entry. Returns `None` only if the pool is full and all its entries are busy.
     pub(crate) fn enter(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> Option<PoolSlot> {
-        let mut places = self.lock();
-        places.make_room(self.room, size).then(|| self.slot(&mut places, address, size, 0))
+        let mut entries = self.lock();
+        entries.make_room(self.capacity, size).then(|| self.slot(&mut entries, address, size, 0))
     }
 
-    /// A place for an answer that is being computed; it is made whatever others do, since those at
-    /// work are few.
-    pub(crate) fn enter_working(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolSlot {
-        let mut places = self.lock();
-        places.make_room(self.room, size);
-        self.slot(&mut places, address, size, 1)
+    /// Adds a busy entry for a response that is being computed. It may exceed the capacity: the
+    /// admission queue limits the number of busy entries.
+    pub(crate) fn enter_busy(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolSlot {
+        let mut entries = self.lock();
+        entries.make_room(self.capacity, size);
+        self.slot(&mut entries, address, size, 1)
     }
 
-    /// How much room is taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.lock().taken
+    /// The capacity in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.lock().used
     }
 
-    fn slot(self: &Arc<EvictingPool>, places: &mut Places, address: IpAddr, size: u64, work: usize) -> PoolSlot {
-        let (number, displaced) = (places.next, Arc::new(Notify::new()));
-        places.next += 1;
-        places.taken += size;
-        places.all.insert(number, Place { address, size, work, displaced: displaced.clone() });
-        PoolSlot { pool: self.clone(), number, displaced }
+    fn slot(self: &Arc<EvictingPool>, entries: &mut Entries, address: IpAddr, size: u64, tasks: usize) -> PoolSlot {
+        let (number, evicted) = (entries.next, Arc::new(Notify::new()));
+        entries.next += 1;
+        entries.used += size;
+        entries.all.insert(number, Entry { address, size, tasks, evicted: evicted.clone() });
+        PoolSlot { pool: self.clone(), number, evicted }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
-    /// Whether there is room for `size` now; the only one inside may take more than there is.
-    fn make_room(&mut self, room: u64, size: u64) -> bool {
-        while self.taken.saturating_add(size) > room && !self.all.is_empty() {
-            let Some(number) = self.longest_waiting() else { return false };
-            if let Some(place) = self.remove(number) {
-                place.displaced.notify_one();
+impl Entries {
+    /// Evicts entries until `size` fits; returns whether it fits. An entry that is alone in the
+    /// pool may exceed the capacity.
+    fn make_room(&mut self, capacity: u64, size: u64) -> bool {
+        while self.used.saturating_add(size) > capacity && !self.all.is_empty() {
+            let Some(number) = self.next_to_evict() else { return false };
+            if let Some(entry) = self.remove(number) {
+                entry.evicted.notify_one();
             }
         }
         true
     }
 
-    fn longest_waiting(&self) -> Option<u64> {
-        let mut taken: HashMap<IpAddr, u64> = HashMap::new();
-        self.all.values().for_each(|place| *taken.entry(place.address).or_default() += place.size);
-        let waiting = self.all.iter().filter(|(_, place)| place.work == 0);
-        let (number, _) = waiting.max_by_key(|(number, place)| (taken.get(&place.address), u64::MAX - **number))?;
+    /// The oldest waiting entry of the address that uses the most capacity.
+    fn next_to_evict(&self) -> Option<u64> {
+        let mut used: HashMap<IpAddr, u64> = HashMap::new();
+        self.all.values().for_each(|entry| *used.entry(entry.address).or_default() += entry.size);
+        let waiting = self.all.iter().filter(|(_, entry)| entry.tasks == 0);
+        let (number, _) = waiting.max_by_key(|(number, entry)| (used.get(&entry.address), u64::MAX - **number))?;
         Some(*number)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Place> {
-        let place = self.all.remove(&number)?;
-        self.taken -= place.size;
-        Some(place)
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.all.remove(&number)?;
+        self.used -= entry.size;
+        Some(entry)
     }
 }
 
 impl PoolSlot {
-    /// Resolves when somebody else has got the place.
+    /// Resolves when the entry was evicted.
     pub(crate) async fn evicted(&self) {
-        self.displaced.notified().await;
+        self.evicted.notified().await;
     }
 
-    /// Something is done for it from now on that needs no network; until [`Seat::rest`] it is not
-    /// displaced.
-    pub(crate) fn work(&self) {
-        if let Some(place) = self.pool.lock().all.get_mut(&self.number) {
-            place.work += 1;
+    /// Starts a task that computes for the entry. Until [`PoolSlot::end_task`], it is not evicted.
+    pub(crate) fn begin_task(&self) {
+        if let Some(entry) = self.pool.lock().all.get_mut(&self.number) {
+            entry.tasks += 1;
         }
     }
 
-    /// One thing less is done for it.
-    pub(crate) fn rest(&self) {
-        if let Some(place) = self.pool.lock().all.get_mut(&self.number) {
-            place.work = place.work.saturating_sub(1);
+    /// Ends a task of the entry.
+    pub(crate) fn end_task(&self) {
+        if let Some(entry) = self.pool.lock().all.get_mut(&self.number) {
+            entry.tasks = entry.tasks.saturating_sub(1);
         }
     }
 }
@@ -150,8 +152,8 @@ mod tests {
     const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
-    /// Whether a seat has been displaced by now.
-    async fn is_displaced(slot: &PoolSlot) -> bool {
+    /// Whether the entry has been evicted.
+    async fn is_evicted(slot: &PoolSlot) -> bool {
         tokio::select! {
             biased;
             () = slot.evicted() => true,
@@ -160,51 +162,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_waiting_of_the_largest_address_gives_way() {
+    async fn the_oldest_waiting_entry_of_the_largest_address_is_evicted() {
         let pool = EvictingPool::new(4);
         let first = pool.enter(B, 1).unwrap();
         let many: Vec<PoolSlot> = (0..3).map(|_| pool.enter(A, 1).unwrap()).collect();
-        // From wherever the next ones come, B's is the oldest place and stays.
+        // The entry of B is the oldest and stays, whichever address the next entry has.
         let next = pool.enter(A, 1).unwrap();
-        assert!(is_displaced(&many[0]).await && !is_displaced(&many[1]).await);
+        assert!(is_evicted(&many[0]).await && !is_evicted(&many[1]).await);
         let other = pool.enter(B, 1).unwrap();
-        assert!(is_displaced(&many[1]).await && !is_displaced(&first).await);
-        assert!(!is_displaced(&many[2]).await && !is_displaced(&next).await);
-        assert_eq!(pool.taken(), 4);
-        // Who was displaced takes nothing with them when they go.
+        assert!(is_evicted(&many[1]).await && !is_evicted(&first).await);
+        assert!(!is_evicted(&many[2]).await && !is_evicted(&next).await);
+        assert_eq!(pool.used(), 4);
+        // An evicted entry has no capacity to free when it is dropped.
         drop(many);
-        assert_eq!(pool.taken(), 3);
+        assert_eq!(pool.used(), 3);
         drop((first, next, other));
-        assert_eq!(pool.taken(), 0);
+        assert_eq!(pool.used(), 0);
     }
 
     #[tokio::test]
-    async fn those_at_work_stay_and_without_others_there_is_no_room() {
+    async fn busy_entries_are_not_evicted_and_a_pool_of_busy_entries_is_full() {
         let pool = EvictingPool::new(2);
-        let (working, resting) = (pool.enter_working(A, 1), pool.enter(A, 1).unwrap());
-        let newcomer = pool.enter(B, 1).unwrap();
-        assert!(is_displaced(&resting).await && !is_displaced(&working).await);
-        newcomer.work();
+        let (busy, waiting) = (pool.enter_busy(A, 1), pool.enter(A, 1).unwrap());
+        let new = pool.enter(B, 1).unwrap();
+        assert!(is_evicted(&waiting).await && !is_evicted(&busy).await);
+        new.begin_task();
         assert!(pool.enter(B, 1).is_none());
-        // A second answer is computed all the same.
-        let second = pool.enter_working(B, 1);
-        assert_eq!(pool.taken(), 3);
-        working.rest();
-        second.rest();
-        assert!(pool.enter(A, 1).is_some() && is_displaced(&second).await && is_displaced(&working).await);
+        // A busy entry may exceed the capacity.
+        let second = pool.enter_busy(B, 1);
+        assert_eq!(pool.used(), 3);
+        busy.end_task();
+        second.end_task();
+        assert!(pool.enter(A, 1).is_some() && is_evicted(&second).await && is_evicted(&busy).await);
     }
 
     #[test]
-    fn the_only_one_may_take_more_than_there_is() {
+    fn a_single_entry_may_exceed_the_capacity() {
         let pool = EvictingPool::new(2);
         let large = pool.enter(A, 5).unwrap();
-        assert_eq!(pool.taken(), 5);
+        assert_eq!(pool.used(), 5);
         drop(large);
         assert!(pool.enter(A, 1).is_some());
     }
 
     #[test]
-    fn a_network_of_64_bits_is_one_address_and_ipv4_is_itself() {
+    fn ipv6_addresses_count_by_64_bit_prefix_and_ipv4_addresses_by_themselves() {
         let of = |text: &str| rate_limit_key(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));

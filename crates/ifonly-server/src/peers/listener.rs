@@ -1,13 +1,14 @@
-//! Servers know each other by their certificates: each shows its own and takes the one that the
-//! configuration names, no other.
+//! Mutual TLS between servers. Each server accepts only the certificate that is configured for its
+//! peer.
 //!
-//! The named file is also what that certificate is checked against, so a self-signed certificate
-//! stands alone in its file, and one that somebody issued is followed by its issuer's.
+//! The certificates in the configured file are also the trust anchors for this certificate. So the
+//! file holds a self-signed certificate alone, or an issued certificate followed by its issuer's.
 
+use crate::limits::log_throttle::LogThrottle;
 use crate::peers::stream::{ByteStream, ConnectFuture, Connector};
 use crate::peers::{PeerLimits, PeerNetwork, RandomnessMode, serve};
 use crate::tls::mtls_acceptor;
-use crate::tls::mtls_acceptor::{LogThrottle, MtlsAcceptor};
+use crate::tls::mtls_acceptor::MtlsAcceptor;
 use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -20,43 +21,43 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// The two other servers of a sealed search, and how they are known.
+/// Configuration of the two peers of a sealed search.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeersConfig {
-    /// Where the server before this one connects; port 0 takes a free one.
+    /// Address on which this server accepts its previous peer; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The server after this one.
+    /// The next server.
     pub next: NextServer,
-    /// The server before this one.
+    /// The previous server.
     pub previous: PreviousServer,
-    /// Where random bits between the servers come from; the same at all three.
-    #[serde(default, deserialize_with = "source")]
+    /// Source of random bits; must be equal at all three servers.
+    #[serde(default, deserialize_with = "randomness_mode")]
     pub randomness: RandomnessMode,
-    /// How much is too much.
+    /// Limits of sessions.
     #[serde(default)]
     pub limits: PeerLimits,
 }
 
-fn source<'de, D: serde::Deserializer<'de>>(from: D) -> Result<RandomnessMode, D::Error> {
+fn randomness_mode<'de, D: serde::Deserializer<'de>>(from: D) -> Result<RandomnessMode, D::Error> {
     <String as serde::Deserialize>::deserialize(from)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The server that this one dials.
+/// The server that this server connects to.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextServer {
-    /// Host and port of its `peers.listen`; of every front, where it has several.
+    /// Host and port of its `peers.listen`, for every frontend.
     #[serde(rename = "address", deserialize_with = "one_or_more")]
     pub addresses: Vec<String>,
-    /// Its certificate, PEM; all its fronts show the same one.
+    /// Certificate of the server (PEM file); all its frontends present the same one.
     pub certificate: PathBuf,
 }
 
-/// A text, or a list of them.
+/// Deserializes a string or a list of strings.
 fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(serde::Deserialize)]
-    #[serde(untagged, expecting = "HOST:PORT, or a list of them, one for each front")]
+    #[serde(untagged, expecting = "HOST:PORT, or a list of HOST:PORT with one entry per frontend")]
     enum Addresses {
         One(String),
         More(Vec<String>),
@@ -67,18 +68,18 @@ fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>,
     }
 }
 
-/// The server that dials this one.
+/// The server that connects to this server.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreviousServer {
-    /// Its certificate, PEM.
+    /// Certificate of the server (PEM file).
     pub certificate: PathBuf,
 }
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
+/// Time limit for connecting, including the TLS handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The lines of a server, and its door for the server before it.
+/// Accepts the previous server, and connects to the next server.
 pub struct PeerListener {
     pub(crate) peers: PeerNetwork,
     listener: TcpListener,
@@ -88,43 +89,44 @@ pub struct PeerListener {
 
 impl std::fmt::Debug for PeerListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Station({}, {:?})", self.address, self.peers)
+        write!(f, "PeerListener({}, {:?})", self.address, self.peers)
     }
 }
 
-/// Why a server has no lines.
+/// Why the connections between servers cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerListenerError {
-    /// A certificate or a key.
+    /// A certificate or key file is invalid.
     #[error("peers: {0}")]
     Tls(#[from] TlsError),
-    /// A certificate that cannot be checked against.
+    /// A certificate cannot be a trust anchor.
     #[error("peers: {path}: {error}")]
     Certificate {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         error: String,
     },
-    /// An address without a host or a port.
-    #[error("peers.next.address: {0:?} is not HOST:PORT")]
+    /// An address is not of the form HOST:PORT.
+    #[error("peers.next.address: {0:?} is not a valid address; use HOST:PORT")]
     Address(String),
-    /// No address.
-    #[error("peers.next.address is empty; it names every front of the next server, HOST:PORT each")]
+    /// The list of addresses is empty.
+    #[error("peers.next.address is empty; list HOST:PORT of every frontend of the next server")]
     NoAddress,
-    /// The port cannot be had.
+    /// Binding the port failed.
     #[error("peers: cannot listen on {address}: {error}")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl PeerListener {
-    /// Takes the port. `certificate` and `key` are what this server shows to the others, PEM files.
+    /// Binds the port. This server presents `certificate` to its peers; `key` is its private key
+    /// (PEM files).
     pub async fn bind(
         config: &PeersConfig,
         server: u8,
@@ -136,7 +138,7 @@ impl PeerListener {
         PeerListener::on(listener, config, server, certificate, key)
     }
 
-    /// The same on a port that was taken before.
+    /// Uses a port that is already bound.
     pub fn on(
         listener: TcpListener,
         config: &PeersConfig,
@@ -146,41 +148,40 @@ impl PeerListener {
     ) -> Result<PeerListener, PeerListenerError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let own = || -> Result<_, TlsError> { Ok((pem_chain(certificate)?, pem_key(key)?)) };
-        let (roots, expected) = named(&config.previous.certificate)?;
+        let (roots, expected) = trust_anchors(&config.previous.certificate)?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
             .build()
-            .map_err(|error| refuse(&config.previous.certificate, error))?;
+            .map_err(|error| invalid_certificate(&config.previous.certificate, error))?;
         let (chain, key_of) = own()?;
         let mut accepting = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, key_of))
             .map_err(TlsError::from)?;
         accepting.alpn_protocols = vec![b"h2".to_vec()];
-        let dials = dialling(&config.next, own()?, provider)?;
+        let connectors = connectors(&config.next, own()?, provider)?;
         let bind = |error| PeerListenerError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
-        let peers = PeerNetwork::new(server.into(), config.limits, config.randomness, dials);
-        let acceptor =
-            MtlsAcceptor::new(Arc::new(accepting), expected, "the server before this one (peers.previous.certificate)");
+        let peers = PeerNetwork::new(server.into(), config.limits, config.randomness, connectors);
+        let acceptor = MtlsAcceptor::new(Arc::new(accepting), expected, "peer");
         Ok(PeerListener { peers, listener, acceptor, address })
     }
 
-    /// Where the server before this one connects.
+    /// Address on which this server accepts its previous peer.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers the server before this one, as long as the process lives; gives the lines.
+    /// Accepts the previous server as long as the process runs. Returns the connections.
     pub fn run(self) -> PeerNetwork {
         let PeerListener { peers, listener, acceptor, .. } = self;
-        let (rooms, limits) = ((peers.rendezvous.clone(), peers.store.clone()), peers.limits);
+        let (endpoint, limits) = ((peers.rendezvous.clone(), peers.prefetched.clone()), peers.limits);
         tokio::spawn(async move {
             loop {
                 let connection = mtls_acceptor::next(&listener).await;
-                let (acceptor, rooms) = (acceptor.clone(), rooms.clone());
+                let (acceptor, endpoint) = (acceptor.clone(), endpoint.clone());
                 tokio::spawn(async move {
                     if let Some(stream) = acceptor.accept(connection).await {
-                        serve(stream, rooms, limits).await;
+                        serve(stream, endpoint, limits).await;
                     }
                 });
             }
@@ -189,29 +190,29 @@ impl PeerListener {
     }
 }
 
-fn refuse(path: &Path, error: impl ToString) -> PeerListenerError {
+fn invalid_certificate(path: &Path, error: impl ToString) -> PeerListenerError {
     PeerListenerError::Certificate { path: path.into(), error: error.to_string() }
 }
 
-/// The certificates of a file as roots, and the first one as the one to expect.
-fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), PeerListenerError> {
+/// The certificates of a file as trust anchors, and the first one, which the peer must present.
+fn trust_anchors(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), PeerListenerError> {
     let chain = pem_chain(path)?;
     let mut roots = RootCertStore::empty();
     for certificate in &chain {
-        roots.add(certificate.clone()).map_err(|error| refuse(path, error))?;
+        roots.add(certificate.clone()).map_err(|error| invalid_certificate(path, error))?;
     }
     Ok((roots, chain[0].clone()))
 }
 
-type Own = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);
+type ChainAndKey = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);
 
-/// A way to each front of the next server.
-fn dialling(
+/// A connector to each frontend of the next server.
+fn connectors(
     next: &NextServer,
-    (chain, key): Own,
+    (chain, key): ChainAndKey,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Vec<Connector>, PeerListenerError> {
-    let (roots, expected) = named(&next.certificate)?;
+    let (roots, expected) = trust_anchors(&next.certificate)?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
@@ -221,17 +222,17 @@ fn dialling(
     if next.addresses.is_empty() {
         return Err(PeerListenerError::NoAddress);
     }
-    next.addresses.iter().map(|address| dial(address, &connector, &expected)).collect()
+    next.addresses.iter().map(|address| tls_connector(address, &connector, &expected)).collect()
 }
 
-fn dial(
+fn tls_connector(
     address: &str,
     connector: &TlsConnector,
     expected: &CertificateDer<'static>,
 ) -> Result<Connector, PeerListenerError> {
-    let wrong = || PeerListenerError::Address(address.to_owned());
-    let host = address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
-    let name = ServerName::try_from(host).map_err(|_| wrong())?;
+    let invalid = || PeerListenerError::Address(address.to_owned());
+    let host = address.rsplit_once(':').ok_or_else(invalid)?.0.trim_matches(['[', ']']).to_owned();
+    let name = ServerName::try_from(host).map_err(|_| invalid())?;
     let (connector, expected, address) = (connector.clone(), expected.clone(), address.to_owned());
     let warnings: Arc<LogThrottle> = Arc::default();
     Ok(Box::new(move || -> ConnectFuture {
@@ -244,17 +245,18 @@ fn dial(
                 let stream = connector.connect(name, socket).await?;
                 match shows(stream.get_ref().1.peer_certificates(), &expected) {
                     true => Ok(Box::new(stream) as Box<dyn ByteStream>),
-                    false => Err(std::io::Error::other("it shows another certificate than peers.next.certificate")),
+                    false => Err(std::io::Error::other("it presents another certificate than peers.next.certificate")),
                 }
             };
-            let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no connection in time");
+            let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "connection timed out");
             let connected =
-                tokio::time::timeout(CONNECT, connecting).await.map_err(late).and_then(|connected| connected);
-            // Of several fronts, one that is away fails only the sessions whose message it has.
+                tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(late).and_then(|connected| connected);
+            // An unreachable frontend fails only the sessions whose message it has, so this is only
+            // a warning.
             if let Err(error) = &connected
-                && let Some(left_out) = warnings.turn(Instant::now())
+                && let Some(left_out) = warnings.allow(Instant::now())
             {
-                tracing::warn!(address, %error, left_out, "the next server cannot be reached here (peers.next.address)");
+                tracing::warn!(address, %error, left_out, "cannot connect to the next server (peers.next.address)");
             }
             connected
         })

@@ -1,10 +1,10 @@
-//! The servers of a sealed search talk to each other: who they are, how they are reached, how many
-//! sessions at once.
+//! Sessions between the three servers of a sealed search: connections, handshake, limits.
 //!
-//! A session is opened by the user's message at each of the three. Server n dials the server after
-//! it and is dialled by the one before. A server may be several fronts behind a balancer: then
-//! nobody knows which of them has the user's message, so all of them are dialled, and the one that
-//! has it answers.
+//! The client's message to each server opens a session. Server n connects to its next server and
+//! accepts connections from its previous server. A server may have several frontends behind a load
+//! balancer. Its previous server does not know which frontend has the client's message, so it opens
+//! a stream to each of them. The frontend with the session answers. The messages are specified in
+//! docs/sealed.md, sections 4 to 6; [`ifonly_sealed`] computes.
 
 pub(crate) mod listener;
 mod prefetch;
@@ -28,17 +28,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How much is too much between servers.
+/// Limits of sessions between servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerLimits {
-    /// Sessions that compute at once; server 1 decides for all three.
+    /// Maximum number of concurrent sessions. Server 1 enforces it for all three servers.
     pub sessions: usize,
-    /// Sessions that wait for a peer or for their turn.
+    /// Maximum number of streams that wait for their session.
     pub waiting: usize,
-    /// How long a session waits for the other two.
+    /// How long a session waits for both peers, in seconds.
     pub join_seconds: u64,
-    /// How long it may take from then on.
+    /// Time limit of the computation, in seconds.
     pub session_seconds: u64,
 }
 
@@ -48,75 +48,76 @@ impl Default for PeerLimits {
     }
 }
 
-/// One server's end of the lines to the two others.
+/// The connections of one server to its two peers.
 pub struct PeerNetwork {
     server: usize,
     limits: PeerLimits,
-    source: RandomnessMode,
-    /// One for each front of the next server.
-    diallers: Vec<Arc<PeerConnector>>,
+    randomness: RandomnessMode,
+    /// One per frontend of the next server.
+    connectors: Vec<Arc<PeerConnector>>,
     rendezvous: Arc<SessionRendezvous>,
-    store: Arc<PrefetchedRandomness>,
-    places: Arc<Semaphore>,
+    prefetched: Arc<PrefetchedRandomness>,
+    session_slots: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for PeerNetwork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Peers(of server {}, {:?})", self.server, self.limits)
+        write!(f, "PeerNetwork(server {}, {:?})", self.server, self.limits)
     }
 }
 
-/// Both lines of a session, before anything was said on them.
-struct Reached {
-    lines: PeerStreams,
-    /// What this server sent the next one before, and what the previous one sent.
+/// Both streams of a session, before the handshake.
+struct JoinedStreams {
+    streams: PeerStreams,
+    /// Random words that this server sent to the next server before the session.
     drawn: Option<PrefetchedWords>,
+    /// Random words that this server received from the previous server before the session.
     received: Option<PrefetchedWords>,
-    busy: SessionGuard,
+    guard: SessionGuard,
     deadline: Instant,
 }
 
-/// A session that all three have opened; its place is free again when it is dropped.
+/// A session that all three servers have opened. Dropping it frees its slot.
 pub(crate) struct OpenSession {
-    lines: PeerStreams,
-    bits: Bits,
-    store: Arc<PrefetchedRandomness>,
-    /// Where random bits for the next session can go ahead.
-    dialler: Option<Arc<PeerConnector>>,
-    busy: SessionGuard,
-    _place: Option<OwnedSemaphorePermit>,
+    streams: PeerStreams,
+    randomness: SessionRandomness,
+    prefetched: Arc<PrefetchedRandomness>,
+    /// Connector for the random words of the next session.
+    connector: Option<Arc<PeerConnector>>,
+    guard: SessionGuard,
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
-/// Where the session's random bits come from.
-enum Bits {
-    /// What was drawn and received before the session; the rest follows in it.
+/// Source of the random bits of a session.
+enum SessionRandomness {
+    /// Words that were drawn and received before the session. The session draws the rest.
     Drawn(Option<PrefetchedWords>, Option<PrefetchedWords>),
-    /// The keys that this server shares with the previous one and with the next one.
+    /// Keys shared with the previous server and with the next server.
     Keyed(TranscriptKeys, TranscriptKeys),
 }
 
 impl OpenSession {
-    /// The random bits of the session, for a party of this circuit.
+    /// The random bits of the session, for a party with this circuit.
     pub(crate) fn randomness(&mut self, circuit: &Arc<Circuit>) -> PartyRandomness {
-        match &mut self.bits {
-            Bits::Drawn(drawn, received) => {
-                self.store.expect(circuit);
-                PartyRandomness::DrawnAhead(PrefetchedWords::joined(circuit, drawn.take(), received.take()))
+        match &mut self.randomness {
+            SessionRandomness::Drawn(drawn, received) => {
+                self.prefetched.set_circuit(circuit);
+                PartyRandomness::Prefetched(PrefetchedWords::for_session(circuit, drawn.take(), received.take()))
             }
-            Bits::Keyed(previous, next) => {
+            SessionRandomness::Keyed(previous, next) => {
                 PartyRandomness::Keyed { with_previous: previous.clone(), with_next: next.clone() }
             }
         }
     }
 
-    /// Runs the machine to its end; afterwards random bits for the next session go ahead, where
-    /// they are drawn.
+    /// Runs the party to its end. Afterwards starts to send random words for the next session,
+    /// unless the random bits come from keys.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
-        let OpenSession { lines, bits, store, dialler, busy, _place } = self;
-        let party = lines.run(party, limit).await;
-        drop(busy);
-        if let (Bits::Drawn(..), Some(dialler)) = (bits, dialler) {
-            tokio::spawn(store.fill(dialler));
+        let OpenSession { streams, randomness, prefetched, connector, guard, _slot } = self;
+        let party = streams.run(party, limit).await;
+        drop(guard);
+        if let (SessionRandomness::Drawn(..), Some(connector)) = (randomness, connector) {
+            tokio::spawn(prefetched.fill(connector));
         }
         party
     }
@@ -126,169 +127,169 @@ impl PeerNetwork {
     fn new(
         server: usize,
         limits: PeerLimits,
-        source: RandomnessMode,
-        dials: impl IntoIterator<Item = Connector>,
+        randomness: RandomnessMode,
+        connectors: impl IntoIterator<Item = Connector>,
     ) -> PeerNetwork {
         PeerNetwork {
             server,
             limits,
-            source,
-            diallers: dials.into_iter().map(|dial| Arc::new(PeerConnector::new(dial))).collect(),
+            randomness,
+            connectors: connectors.into_iter().map(|connect| Arc::new(PeerConnector::new(connect))).collect(),
             rendezvous: Arc::new(SessionRendezvous::new(limits.waiting)),
-            store: Arc::default(),
-            places: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
+            prefetched: Arc::default(),
+            session_slots: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
         }
     }
 
-    /// Three servers in one process, each of which reaches the next one through memory.
+    /// Three servers in one process, connected through memory.
     pub fn in_memory(limits: PeerLimits) -> [PeerNetwork; 3] {
         PeerNetwork::in_memory_with(limits, RandomnessMode::System)
     }
 
-    /// The same, with random bits from where `source` says.
-    pub(crate) fn in_memory_with(limits: PeerLimits, source: RandomnessMode) -> [PeerNetwork; 3] {
-        let rooms: [Rooms; 3] =
+    /// Three servers in one process with this source of random bits.
+    pub(crate) fn in_memory_with(limits: PeerLimits, randomness: RandomnessMode) -> [PeerNetwork; 3] {
+        let endpoints: [Endpoint; 3] =
             std::array::from_fn(|_| (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()));
-        std::array::from_fn(|place| {
-            let next = through_memory(&rooms[(place + 1) % 3], limits);
-            let (rendezvous, store) = rooms[place].clone();
-            PeerNetwork { rendezvous, store, ..PeerNetwork::new(place + 1, limits, source, [next]) }
+        std::array::from_fn(|index| {
+            let next = memory_connector(&endpoints[(index + 1) % 3], limits);
+            let (rendezvous, prefetched) = endpoints[index].clone();
+            PeerNetwork { rendezvous, prefetched, ..PeerNetwork::new(index + 1, limits, randomness, [next]) }
         })
     }
 
-    /// Where random bits come from; part of what all three compare.
-    pub(crate) fn source(&self) -> RandomnessMode {
-        self.source
+    /// Source of random bits; the servers compare it in the handshake.
+    pub(crate) fn randomness(&self) -> RandomnessMode {
+        self.randomness
     }
 
-    /// Meets the two others for a session.
-    pub(crate) async fn open(&self, subject: &SessionContext) -> Result<OpenSession, SessionError> {
-        let reached = self.reach(subject).await?;
-        self.agree(reached, subject).await
+    /// Opens a session with both peers.
+    pub(crate) async fn open(&self, context: &SessionContext) -> Result<OpenSession, SessionError> {
+        let joined = self.join(context).await?;
+        self.handshake(joined, context).await
     }
 
-    /// A stream to each of the two others.
-    async fn reach(&self, subject: &SessionContext) -> Result<Reached, SessionError> {
+    /// Opens the stream to the next server and waits for the stream of the previous server.
+    async fn join(&self, context: &SessionContext) -> Result<JoinedStreams, SessionError> {
         let deadline = Instant::now() + Duration::from_secs(self.limits.join_seconds);
         let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
-        let away = |server| SessionError::Away { server, seconds: self.limits.join_seconds };
-        let busy = self.store.busy();
-        let mut expected = self.rendezvous.expect(&subject.tau).ok_or(SessionError::Twice)?;
-        let dialled = tokio::time::timeout_at(deadline, self.line_to_next(&subject.tau));
-        let next = dialled.await.map_err(|_| away(next_server))?;
-        let (next, drawn) = next.map_err(|error| SessionError::Line { server: next_server, error })?;
-        let arrived = tokio::time::timeout_at(deadline, expected.line()).await;
-        let mut previous = arrived.map_err(|_| away(previous_server))?;
+        let absent = |server| SessionError::Absent { server, seconds: self.limits.join_seconds };
+        let guard = self.prefetched.start_session();
+        let mut awaited = self.rendezvous.expect(&context.tau).ok_or(SessionError::Duplicate)?;
+        let opened = tokio::time::timeout_at(deadline, self.stream_to_next(&context.tau));
+        let next = opened.await.map_err(|_| absent(next_server))?;
+        let (next, drawn) = next.map_err(|error| SessionError::Stream { server: next_server, error })?;
+        let arrived = tokio::time::timeout_at(deadline, awaited.stream()).await;
+        let mut previous = arrived.map_err(|_| absent(previous_server))?;
         let received = previous.received.take();
-        Ok(Reached { lines: PeerStreams::new(self.server, next, previous), drawn, received, busy, deadline })
+        Ok(JoinedStreams { streams: PeerStreams::new(self.server, next, previous), drawn, received, guard, deadline })
     }
 
-    /// Makes sure that all three mean the same, and begins when all are ready.
-    async fn agree(&self, reached: Reached, subject: &SessionContext) -> Result<OpenSession, SessionError> {
-        let Reached { mut lines, drawn, received, busy, deadline } = reached;
+    /// Runs the handshake. Returns when all three servers are ready to compute.
+    async fn handshake(&self, joined: JoinedStreams, context: &SessionContext) -> Result<OpenSession, SessionError> {
+        let JoinedStreams { mut streams, drawn, received, guard, deadline } = joined;
         let until = |deadline| SessionDeadline { deadline, seconds: self.limits.join_seconds };
-        let name = lines.meet(subject, until(deadline)).await?;
-        let place = match self.server {
-            1 => Some(self.place(deadline).await?),
+        let name = streams.greet(context, until(deadline)).await?;
+        let slot = match self.server {
+            1 => Some(self.session_slot(deadline).await?),
             _ => None,
         };
-        lines.confirm(&name).await?;
-        // Beside the confirmation, so that nobody waits for it longer than for that.
-        let given = match subject.source {
+        streams.send_confirmation(&name).await?;
+        // Sent together with the confirmation, so that it takes no extra round trip.
+        let own_key = match context.randomness {
             RandomnessMode::System => None,
-            RandomnessMode::Keys => Some(lines.give_key().await?),
+            RandomnessMode::Keys => Some(streams.send_key().await?),
         };
-        // Server 1 may have let the whole time pass before it had a place.
-        let patience = until(deadline + Duration::from_secs(1));
-        lines.confirmed(&name, patience).await?;
-        let bits = match given {
-            None => Bits::Drawn(drawn, received),
-            Some(given) => {
-                let taken = lines.take_key(patience).await?;
-                Bits::Keyed(subject.pair_keys(*taken, &name), subject.pair_keys(*given, &name))
+        // Server 1 may get its slot only at the deadline; its confirmation needs time to arrive.
+        let confirmation = until(deadline + Duration::from_secs(1));
+        streams.receive_confirmations(&name, confirmation).await?;
+        let randomness = match own_key {
+            None => SessionRandomness::Drawn(drawn, received),
+            Some(own_key) => {
+                let previous_key = streams.receive_key(confirmation).await?;
+                SessionRandomness::Keyed(context.pair_keys(*previous_key, &name), context.pair_keys(*own_key, &name))
             }
         };
-        let (store, dialler) = (self.store.clone(), self.only_dialler().cloned());
-        Ok(OpenSession { lines, bits, store, dialler, busy, _place: place })
+        let (prefetched, connector) = (self.prefetched.clone(), self.only_connector().cloned());
+        Ok(OpenSession { streams, randomness, prefetched, connector, guard, _slot: slot })
     }
 
-    /// The way to the next server, if it is one process: only then it is known before a session who
-    /// will have it.
-    fn only_dialler(&self) -> Option<&Arc<PeerConnector>> {
-        self.diallers.first().filter(|_| self.diallers.len() == 1)
+    /// The connector to the next server, if that has one frontend. Only then this server knows
+    /// before a session which frontend will have it.
+    fn only_connector(&self) -> Option<&Arc<PeerConnector>> {
+        self.connectors.first().filter(|_| self.connectors.len() == 1)
     }
 
-    /// The stream that is ready, with what was sent on it, or a new one.
-    async fn line_to_next(&self, tau: &Tau) -> Result<(PeerStream, Option<PrefetchedWords>), PeerStreamError> {
-        if let Some((line, ahead)) = self.store.take()
-            && line.name(tau).await
+    /// The stream with prefetched random words if there is one, otherwise a new stream.
+    async fn stream_to_next(&self, tau: &Tau) -> Result<(PeerStream, Option<PrefetchedWords>), PeerStreamError> {
+        if let Some((stream, prefetched)) = self.prefetched.take()
+            && stream.send_name(tau).await
         {
-            return Ok((line, Some(ahead)));
+            return Ok((stream, Some(prefetched)));
         }
-        let (mut asking, several) = (JoinSet::new(), self.diallers.len() > 1);
-        for dialler in &self.diallers {
-            let (dialler, tau) = (dialler.clone(), *tau);
-            asking.spawn(async move {
+        let (mut opening, several) = (JoinSet::new(), self.connectors.len() > 1);
+        for connector in &self.connectors {
+            let (connector, tau) = (connector.clone(), *tau);
+            opening.spawn(async move {
                 loop {
-                    match dialler.open(&tau).await {
-                        // This may be the one that has the session, and somebody will leave.
-                        Err(PeerStreamError::Refused(FULL)) if several => tokio::time::sleep(AGAIN).await,
-                        answered => return answered,
+                    match connector.open(&tau).await {
+                        // This frontend may have the session, so retry until a stream there ends.
+                        Err(PeerStreamError::Refused(FULL)) if several => tokio::time::sleep(RETRY_PAUSE).await,
+                        result => return result,
                     }
                 }
             });
         }
-        let mut failed = PeerStreamError::Unreachable("it has no address".into());
-        // The first one that has the session; the others are told by the end of their streams.
-        while let Some(answered) = asking.join_next().await {
-            match answered {
-                Ok(Ok(line)) => return Ok((line, None)),
-                Ok(Err(error)) => failed = error,
-                Err(error) => failed = PeerStreamError::Broken(error.to_string()),
+        let mut last_error = PeerStreamError::Unreachable("no address is configured".into());
+        // Uses the first frontend that has the session. Returning ends the other streams.
+        while let Some(result) = opening.join_next().await {
+            match result {
+                Ok(Ok(stream)) => return Ok((stream, None)),
+                Ok(Err(error)) => last_error = error,
+                Err(error) => last_error = PeerStreamError::Broken(error.to_string()),
             }
         }
-        Err(failed)
+        Err(last_error)
     }
 
-    async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
-        let place = tokio::time::timeout_at(deadline, self.places.clone().acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or(SessionError::Full { seconds: self.limits.join_seconds })
+    async fn session_slot(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
+        let slot = tokio::time::timeout_at(deadline, self.session_slots.clone().acquire_owned()).await;
+        slot.ok().and_then(Result::ok).ok_or(SessionError::NoSlot { seconds: self.limits.join_seconds })
     }
 
-    /// How long a session may take once it is open.
+    /// Time limit of the computation.
     pub(crate) fn limit(&self) -> Duration {
         Duration::from_secs(self.limits.session_seconds)
     }
 }
 
-/// What a server says that has no seat for another stream.
+/// Status of a server whose limit of waiting streams is reached.
 const FULL: u16 = 503;
-/// When it is asked again.
-const AGAIN: Duration = Duration::from_millis(200);
+/// Pause before a retry after [`FULL`].
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where streams of the server before wait, and how much it may send ahead.
-type Rooms = (Arc<SessionRendezvous>, Arc<PrefetchedRandomness>);
+/// State of a server that its previous server connects to: waiting streams, prefetched randomness.
+type Endpoint = (Arc<SessionRendezvous>, Arc<PrefetchedRandomness>);
 
-/// A way to these rooms.
-fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Connector {
-    let rooms = rooms.clone();
+/// Connects to this endpoint through memory.
+fn memory_connector(endpoint: &Endpoint, limits: PeerLimits) -> Connector {
+    let endpoint = endpoint.clone();
     Box::new(move || {
-        let rooms = rooms.clone();
+        let endpoint = endpoint.clone();
         Box::pin(async move {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
-            tokio::spawn(serve(theirs, rooms, limits));
+            tokio::spawn(serve(theirs, endpoint, limits));
             Ok(Box::new(ours) as Box<dyn stream::ByteStream>)
         })
     })
 }
 
-/// Serves one connection from the server before.
-async fn serve(carrier: impl stream::ByteStream + 'static, (rendezvous, store): Rooms, limits: PeerLimits) {
-    // One more for the stream that is ready.
+/// Serves one connection from the previous server.
+async fn serve(connection: impl stream::ByteStream + 'static, (rendezvous, prefetched): Endpoint, limits: PeerLimits) {
+    // One more for the stream with prefetched random words.
     let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
     let arrived =
-        move |tau, line| rendezvous.arrive(tau, line, Instant::now() + Duration::from_secs(limits.join_seconds));
-    stream::answer(carrier, most, arrived, move || store.room()).await;
+        move |tau, stream| rendezvous.arrive(tau, stream, Instant::now() + Duration::from_secs(limits.join_seconds));
+    stream::serve_connection(connection, most, arrived, move || prefetched.receive_slot()).await;
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Random bits that go to the next server while no session runs here.
+//! Prefetched randomness: random words that a server sends to its next server while it has no
+//! session.
 //!
-//! They travel on a stream that is opened before its session: the next session of this server takes
-//! it over, with what was sent on it, and tells the next server whose it is. So both ends count
-//! alike, whatever else goes on, and nothing is used twice: a stream that breaks, or a session that
-//! fails, takes its bits with it. There is one such stream at a time, with about six bytes a row.
+//! The server opens a stream before its session exists. Its next session takes over this stream and
+//! sends its name on it. So both ends agree on the number of words, and no word is used twice: if
+//! the stream breaks or the session fails, its words are discarded. A server has at most one such
+//! stream to its next server, with about six bytes per row.
 
 use crate::peers::stream::{PeerConnector, PeerStream, framed};
 use ifonly_algebra::random::OsRandom;
@@ -11,21 +12,22 @@ use ifonly_sealed::{Circuit, PrefetchedWords};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// What one server has drawn and received for searches to come.
+/// Random words that a server has sent for its next session, and permits for those it receives.
 pub(crate) struct PrefetchedRandomness {
-    /// That of the last search: the next one is most likely like it.
-    usual: Mutex<Option<Arc<Circuit>>>,
-    /// The stream to the next server, and what was sent on it.
+    /// Circuit of the last session, as an estimate for the next one.
+    last_circuit: Mutex<Option<Arc<Circuit>>>,
+    /// The stream to the next server, and the words sent on it.
     ready: Mutex<Option<(PeerStream, PrefetchedWords)>>,
-    /// Whoever fills a stream.
+    /// Permit of the task that fills the stream.
     filling: Arc<Semaphore>,
-    /// Streams of the previous server that are being filled. A second one, because the first may
-    /// not be known to be broken.
-    arriving: Arc<Semaphore>,
+    /// Permits for streams of the previous server without a session. There are two, because the
+    /// first stream may have broken without notice.
+    receiving: Arc<Semaphore>,
+    /// Number of running sessions.
     sessions: watch::Sender<usize>,
 }
 
-/// A session, as long as it runs.
+/// Counts as a running session until it is dropped.
 pub(crate) struct SessionGuard(watch::Sender<usize>);
 
 impl Drop for SessionGuard {
@@ -37,10 +39,10 @@ impl Drop for SessionGuard {
 impl Default for PrefetchedRandomness {
     fn default() -> PrefetchedRandomness {
         PrefetchedRandomness {
-            usual: Mutex::default(),
+            last_circuit: Mutex::default(),
             ready: Mutex::default(),
             filling: Arc::new(Semaphore::new(1)),
-            arriving: Arc::new(Semaphore::new(2)),
+            receiving: Arc::new(Semaphore::new(2)),
             sessions: watch::Sender::new(0),
         }
     }
@@ -51,62 +53,62 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PrefetchedRandomness {
-    /// Nothing is sent ahead while this is held.
-    pub(crate) fn busy(&self) -> SessionGuard {
+    /// Starts a session. No random words are prefetched while the guard exists.
+    pub(crate) fn start_session(&self) -> SessionGuard {
         self.sessions.send_modify(|sessions| *sessions += 1);
         SessionGuard(self.sessions.clone())
     }
 
-    /// What the next search will most likely be like.
-    pub(crate) fn expect(&self, circuit: &Arc<Circuit>) {
-        *locked(&self.usual) = Some(circuit.clone());
+    /// Sets the circuit that the next session will probably have.
+    pub(crate) fn set_circuit(&self, circuit: &Arc<Circuit>) {
+        *locked(&self.last_circuit) = Some(circuit.clone());
     }
 
-    /// The stream that is ready, if there is one.
+    /// Takes the stream with prefetched random words, if there is one.
     pub(crate) fn take(&self) -> Option<(PeerStream, PrefetchedWords)> {
-        locked(&self.ready).take().filter(|(line, _)| !line.to.is_closed())
+        locked(&self.ready).take().filter(|(stream, _)| !stream.to.is_closed())
     }
 
-    /// What is ready, for tests.
+    /// The prefetched words, for tests.
     #[cfg(test)]
     pub(crate) fn state(&self) -> Option<String> {
-        locked(&self.ready).as_ref().map(|(_, ahead)| format!("{ahead:?}"))
+        locked(&self.ready).as_ref().map(|(_, words)| format!("{words:?}"))
     }
 
-    /// Room for what the previous server sends ahead, and the right to fill it; none before the
-    /// first search.
-    pub(crate) fn room(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
-        let circuit = locked(&self.usual).clone()?;
-        Some((PrefetchedWords::before(&circuit), self.arriving.clone().try_acquire_owned().ok()?))
+    /// Buffer and permit for a stream of random words from the previous server. `None` before the
+    /// first session, or if no permit is free.
+    pub(crate) fn receive_slot(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
+        let circuit = locked(&self.last_circuit).clone()?;
+        Some((PrefetchedWords::before_session(&circuit), self.receiving.clone().try_acquire_owned().ok()?))
     }
 
-    /// Opens a stream and fills it while no session runs. Ends when it is full, was taken or broke;
-    /// the next session asks again.
-    pub(crate) async fn fill(self: Arc<PrefetchedRandomness>, dialler: Arc<PeerConnector>) {
+    /// Opens a stream and sends random words on it while no session runs. Returns when the limit is
+    /// reached, a session took the stream or the stream broke. The next session calls it again.
+    pub(crate) async fn fill(self: Arc<PrefetchedRandomness>, connector: Arc<PeerConnector>) {
         let Ok(_filling) = self.filling.clone().try_acquire_owned() else { return };
         let mut sessions = self.sessions.subscribe();
         if sessions.wait_for(|running| *running == 0).await.is_err() || locked(&self.ready).is_some() {
             return;
         }
-        // Only now: sessions of another kind may have passed meanwhile.
-        let Some(circuit) = locked(&self.usual).clone() else { return };
-        let Ok(line) = dialler.open_ahead().await else { return };
-        *locked(&self.ready) = Some((line, PrefetchedWords::before(&circuit)));
+        // Read after the wait, because a session with another circuit may have ended meanwhile.
+        let Some(circuit) = locked(&self.last_circuit).clone() else { return };
+        let Ok(stream) = connector.open_prefetch().await else { return };
+        *locked(&self.ready) = Some((stream, PrefetchedWords::before_session(&circuit)));
         let (mut random, mut frame) = (OsRandom::default(), vec![]);
         while sessions.wait_for(|running| *running == 0).await.is_ok() {
-            let Some(to) = locked(&self.ready).as_ref().map(|(line, _)| line.to.clone()) else { return };
-            let Ok(room) = to.reserve_owned().await else {
+            let Some(to) = locked(&self.ready).as_ref().map(|(stream, _)| stream.to.clone()) else { return };
+            let Ok(permit) = to.reserve_owned().await else {
                 locked(&self.ready).take();
                 return;
             };
-            // It may have been taken while there was no room; only this task puts another one
-            // there.
+            // A session may have taken the stream during the wait. Only this task stores a new one,
+            // so `permit` belongs to the stored stream.
             let mut ready = locked(&self.ready);
-            let Some((_, ahead)) = ready.as_mut() else { return };
-            if !ahead.next_frame(&mut random, &mut frame) {
+            let Some((_, words)) = ready.as_mut() else { return };
+            if !words.next_frame(&mut random, &mut frame) {
                 return;
             }
-            room.send(framed(&frame));
+            permit.send(framed(&frame));
         }
     }
 }

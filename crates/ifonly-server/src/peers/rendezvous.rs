@@ -1,5 +1,5 @@
-//! Where streams from the server before wait for their session, and sessions for their stream:
-//! either may come first.
+//! Rendezvous of sessions with the streams of the previous server. Either may come first; both are
+//! matched by transcript digest.
 
 use crate::peers::stream::PeerStream;
 use http::StatusCode;
@@ -9,110 +9,113 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// At most so many streams wait for a session; a session's own user is at the door while it waits
-/// for a stream.
+/// Waiting streams and waiting sessions. Only streams are limited here: a waiting session holds the
+/// slot of its client's request.
 pub(crate) struct SessionRendezvous {
-    most: usize,
-    slots: Mutex<HashMap<Tau, RendezvousEntry>>,
+    max_streams: usize,
+    entries: Mutex<HashMap<Tau, RendezvousEntry>>,
 }
 
 enum RendezvousEntry {
-    /// The stream was first; it may wait until then.
+    /// The stream came first; it waits until this time.
     Arrived(PeerStream, Instant),
-    /// The session was first.
+    /// The session came first.
     Awaited(oneshot::Sender<PeerStream>),
 }
 
 impl SessionRendezvous {
-    pub(crate) fn new(most: usize) -> SessionRendezvous {
-        SessionRendezvous { most, slots: Mutex::new(HashMap::new()) }
+    pub(crate) fn new(max_streams: usize) -> SessionRendezvous {
+        SessionRendezvous { max_streams, entries: Mutex::new(HashMap::new()) }
     }
 
-    /// A stream for a session, which may come until `until`.
-    pub(crate) fn arrive(&self, tau: Tau, line: PeerStream, until: Instant) -> Result<(), StatusCode> {
-        if line.is_over() {
+    /// Adds a stream, which waits for its session until `until`. Returns the status to answer if
+    /// the stream is refused.
+    pub(crate) fn arrive(&self, tau: Tau, stream: PeerStream, until: Instant) -> Result<(), StatusCode> {
+        if stream.is_over() {
             return Err(StatusCode::GONE);
         }
-        let mut slots = self.slots();
+        let mut entries = self.entries();
         let now = Instant::now();
-        slots.retain(
-            |_, slot| !matches!(slot, RendezvousEntry::Arrived(line, until) if *until <= now || line.is_over()),
+        entries.retain(
+            |_, entry| !matches!(entry, RendezvousEntry::Arrived(stream, until) if *until <= now || stream.is_over()),
         );
-        match slots.remove(&tau) {
-            // Somebody who gave up meanwhile needs no stream.
+        match entries.remove(&tau) {
+            // The session has given up.
             Some(RendezvousEntry::Awaited(session)) if session.is_closed() => Err(StatusCode::GONE),
             Some(RendezvousEntry::Awaited(session)) => {
-                line.take().and_then(|line| session.send(line).ok()).ok_or(StatusCode::GONE)
+                stream.take().and_then(|stream| session.send(stream).ok()).ok_or(StatusCode::GONE)
             }
-            // The server before has begun anew, perhaps at another of its fronts; only one of the
-            // two can be meant.
+            // The previous server has started again, perhaps at another frontend. The later stream
+            // replaces the earlier one.
             Some(RendezvousEntry::Arrived(..)) => {
-                slots.insert(tau, RendezvousEntry::Arrived(line, until));
+                entries.insert(tau, RendezvousEntry::Arrived(stream, until));
                 Ok(())
             }
-            None if slots.values().filter(|slot| matches!(slot, RendezvousEntry::Arrived(..))).count() >= self.most => {
+            None if entries.values().filter(|entry| matches!(entry, RendezvousEntry::Arrived(..))).count()
+                >= self.max_streams =>
+            {
                 Err(StatusCode::SERVICE_UNAVAILABLE)
             }
             None => {
-                slots.insert(tau, RendezvousEntry::Arrived(line, until));
+                entries.insert(tau, RendezvousEntry::Arrived(stream, until));
                 Ok(())
             }
         }
     }
 
-    /// The stream of a session, as soon as it is there; `None` if another session has the same
-    /// transcript.
+    /// Waits for the stream of a session. `None` if another session waits with the same transcript
+    /// digest.
     pub(crate) fn expect(&self, tau: &Tau) -> Option<AwaitedStream<'_>> {
-        let mut slots = self.slots();
-        let (sender, line) = oneshot::channel();
-        let arrived = match slots.remove(tau) {
+        let mut entries = self.entries();
+        let (sender, stream) = oneshot::channel();
+        let arrived = match entries.remove(tau) {
             Some(RendezvousEntry::Arrived(arrived, _)) => arrived.take(),
             Some(first @ RendezvousEntry::Awaited(_)) => {
-                slots.insert(*tau, first);
+                entries.insert(*tau, first);
                 return None;
             }
             None => None,
         };
         match arrived {
-            // The receiver is here, so it takes it.
+            // Cannot fail: this function still holds the receiver.
             Some(arrived) => drop(sender.send(arrived)),
-            None => drop(slots.insert(*tau, RendezvousEntry::Awaited(sender))),
+            None => drop(entries.insert(*tau, RendezvousEntry::Awaited(sender))),
         }
-        Some(AwaitedStream { rendezvous: self, tau: *tau, line })
+        Some(AwaitedStream { rendezvous: self, tau: *tau, stream })
     }
 
-    /// Streams that wait for a session, for tests.
+    /// Number of streams that wait for a session, for tests.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.slots()
+        self.entries()
             .values()
-            .filter(|slot| matches!(slot, RendezvousEntry::Arrived(line, _) if !line.is_over()))
+            .filter(|entry| matches!(entry, RendezvousEntry::Arrived(stream, _) if !stream.is_over()))
             .count()
     }
 
-    /// Whether nobody waits here, for tests.
+    /// Whether no stream and no session waits, for tests.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots().is_empty()
+        self.entries().is_empty()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Tau, RendezvousEntry>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, HashMap<Tau, RendezvousEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A session that waits; gives up its seat on drop.
-pub(crate) struct AwaitedStream<'l> {
-    rendezvous: &'l SessionRendezvous,
+/// A session that waits for its stream. Dropping it removes its entry.
+pub(crate) struct AwaitedStream<'r> {
+    rendezvous: &'r SessionRendezvous,
     tau: Tau,
-    line: oneshot::Receiver<PeerStream>,
+    stream: oneshot::Receiver<PeerStream>,
 }
 
 impl AwaitedStream<'_> {
-    /// The stream. Never, if it does not come.
-    pub(crate) async fn line(&mut self) -> PeerStream {
-        match (&mut self.line).await {
-            Ok(line) => line,
+    /// The stream; pending forever if it does not arrive.
+    pub(crate) async fn stream(&mut self) -> PeerStream {
+        match (&mut self.stream).await {
+            Ok(stream) => stream,
             Err(_) => std::future::pending().await,
         }
     }
@@ -120,10 +123,10 @@ impl AwaitedStream<'_> {
 
 impl Drop for AwaitedStream<'_> {
     fn drop(&mut self) {
-        self.line.close();
-        let mut slots = self.rendezvous.slots();
-        if matches!(slots.get(&self.tau), Some(RendezvousEntry::Awaited(session)) if session.is_closed()) {
-            slots.remove(&self.tau);
+        self.stream.close();
+        let mut entries = self.rendezvous.entries();
+        if matches!(entries.get(&self.tau), Some(RendezvousEntry::Awaited(session)) if session.is_closed()) {
+            entries.remove(&self.tau);
         }
     }
 }

@@ -1,220 +1,227 @@
-//! One search among three servers: they meet, make sure that they mean the same search, and run the
-//! machine.
+//! One session of three servers on its two streams: handshake, then the frames of the party.
 //!
-//! Before anything is computed, every server tells both others what it was asked (a [`Subject`])
-//! and a number that it drew; the session's name follows, and each confirms it to both others.
-//! Server 1 confirms when it has a place for the session, so that three servers with many sessions
-//! never wait for each other in a circle; whoever has both confirmations begins. Where random bits
-//! come from keys, each draws one for the session and sends it to the next server beside its
-//! confirmation.
+//! Each server sends its greeting ([`SessionContext`] and a nonce) to both peers, then the session
+//! name as a confirmation. It starts to compute when it has both confirmations. Server 1 confirms
+//! only when it has a slot for the session. One server alone decides, so servers with many sessions
+//! cannot deadlock. In randomness mode `keys`, each server draws a key for the session and sends it
+//! to its next server after the confirmation.
 
 use crate::peers::stream::{PeerStream, PeerStreamError, framed};
 use bytes::Bytes;
 use ifonly_algebra::random::{OsRandom, RandomSource};
 use ifonly_sealed::{
-    ExpectedFrame, FrameOutcome, HandshakeMismatch, Party, Peer, SealedError as MachineError, SessionContext,
-    SessionRandom,
+    ExpectedFrame, FrameOutcome, HandshakeMismatch, Party, Peer, SealedError, SessionContext, SessionRandom,
 };
 use std::time::Duration;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-/// Why a session came to nothing.
+/// Why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionError {
-    /// The line to a peer.
+    /// The stream to a peer failed.
     #[error("server {server} {error}")]
-    Line {
-        /// Which server.
+    Stream {
+        /// Index of the peer.
         server: usize,
-        /// What became of it.
+        /// What failed.
         error: PeerStreamError,
     },
-    /// A peer broke the rules of the machine.
+    /// A peer violated the protocol of the circuit evaluation.
     #[error(transparent)]
-    Machine(#[from] MachineError),
-    /// A peer did not come in time.
-    #[error("server {server} did not come to the session within {seconds} seconds")]
-    Away {
-        /// Which server.
+    Party(#[from] SealedError),
+    /// A peer did not join in time.
+    #[error("server {server} did not join the session within {seconds} s")]
+    Absent {
+        /// Index of the peer.
         server: usize,
         /// The limit.
         seconds: u64,
     },
     /// A peer was too slow.
-    #[error("server {server} took longer than {seconds} seconds; due was {due}")]
-    UploadTimeout {
-        /// Which server.
+    #[error("server {server} did not send a frame within the time limit of the session, {seconds} s; expected {due}")]
+    Timeout {
+        /// Index of the peer.
         server: usize,
         /// The limit.
         seconds: u64,
-        /// What it owed.
+        /// The missing frame.
         due: ExpectedFrame,
     },
-    /// A peer was asked something else.
-    #[error("server {server} has another {what} for this session")]
+    /// The greeting of a peer differs.
+    #[error("server {server} has a different {what} for this session")]
     Differs {
-        /// Which server.
+        /// Index of the peer.
         server: usize,
-        /// In what.
+        /// Name of the differing field.
         what: &'static str,
     },
-    /// A peer whose key for the session is none.
-    #[error("server {server} sent a key of {length} bytes for this session, where 32 were due")]
+    /// The session key of a peer has the wrong length.
+    #[error("server {server} sent a session key of length {length}; expected 32 bytes")]
     Key {
-        /// Which server.
+        /// Index of the peer.
         server: usize,
-        /// How many there were.
+        /// Length in bytes.
         length: usize,
     },
-    /// A peer that does not speak this.
-    #[error("server {server} does not speak this version of the servers' protocol")]
+    /// A peer uses another protocol version.
+    #[error("server {server} uses another version of the protocol between servers")]
     Version {
-        /// Which server.
+        /// Index of the peer.
         server: usize,
     },
-    /// The same message came twice.
-    #[error("this search is under way already")]
-    Twice,
-    /// No place.
-    #[error("no place for another session within {seconds} seconds")]
-    Full {
+    /// A session with the same transcript digest waits already.
+    #[error("another copy of this message is being processed")]
+    Duplicate,
+    /// The limit of concurrent sessions is reached.
+    #[error("server 1 has too many concurrent sessions; no slot became free within {seconds} s")]
+    NoSlot {
         /// The limit.
         seconds: u64,
     },
 }
 
-/// How long the others may take to come to a session.
+/// Deadline of the handshake.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionDeadline {
     pub(crate) deadline: Instant,
-    /// What is said of it.
+    /// The configured limit, for error messages.
     pub(crate) seconds: u64,
 }
 
-/// Both lines of a session, the next server's first.
+/// Both streams of a session: to the next server, then to the previous server.
 pub(crate) struct PeerStreams {
     server: usize,
-    lines: [PeerStream; 2],
+    streams: [PeerStream; 2],
 }
 
 const PEERS: [Peer; 2] = [Peer::Next, Peer::Previous];
+/// Reason in errors when a peer ends its stream too early.
+const CLOSED: &str = "it closed the session";
 
 impl PeerStreams {
     pub(crate) fn new(server: usize, next: PeerStream, previous: PeerStream) -> PeerStreams {
-        PeerStreams { server, lines: [next, previous] }
+        PeerStreams { server, streams: [next, previous] }
     }
 
-    /// Where frames for the next server and the previous one go in, so that tests can harm some.
+    /// The senders to the next and to the previous server, so that tests can alter frames.
     #[cfg(test)]
-    pub(crate) fn ends(&mut self) -> [&mut tokio::sync::mpsc::Sender<Bytes>; 2] {
-        self.lines.each_mut().map(|line| &mut line.to)
+    pub(crate) fn senders(&mut self) -> [&mut tokio::sync::mpsc::Sender<Bytes>; 2] {
+        self.streams.each_mut().map(|stream| &mut stream.to)
     }
 
-    /// Tells the others what this server was asked, hears the same from them, and gives the
-    /// session's name.
-    pub(crate) async fn meet(
+    /// Exchanges greetings with both peers. Returns the session name.
+    pub(crate) async fn greet(
         &mut self,
-        subject: &SessionContext,
+        context: &SessionContext,
         until: SessionDeadline,
     ) -> Result<[u8; 32], SessionError> {
         let mut nonces = [SessionRandom::default(); 3];
         OsRandom::default().fill(&mut nonces[self.server - 1]);
-        self.tell(&subject.greeting(self.server, &nonces[self.server - 1])).await?;
-        for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
+        self.send_to_both(&context.greeting(self.server, &nonces[self.server - 1])).await?;
+        for (peer, greeting) in PEERS.into_iter().zip(self.receive_from_both(until).await?) {
             let server = peer.of(self.server);
-            nonces[server - 1] = subject.read_greeting(server, &heard).map_err(|misfit| match misfit {
+            nonces[server - 1] = context.read_greeting(server, &greeting).map_err(|mismatch| match mismatch {
                 HandshakeMismatch::Version => SessionError::Version { server },
                 HandshakeMismatch::Differs(what) => SessionError::Differs { server, what },
             })?;
         }
-        Ok(subject.session(&nonces))
+        Ok(context.session(&nonces))
     }
 
-    /// Says that this server is ready to begin.
-    pub(crate) async fn confirm(&mut self, name: &[u8; 32]) -> Result<(), SessionError> {
-        self.tell(name).await
+    /// Tells both peers that this server is ready to compute.
+    pub(crate) async fn send_confirmation(&mut self, name: &[u8; 32]) -> Result<(), SessionError> {
+        self.send_to_both(name).await
     }
 
-    /// Waits until both others are.
-    pub(crate) async fn confirmed(&mut self, name: &[u8; 32], until: SessionDeadline) -> Result<(), SessionError> {
-        for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
-            if heard[..] != name[..] {
-                return Err(SessionError::Differs { server: peer.of(self.server), what: "name" });
+    /// Waits until both peers are ready.
+    pub(crate) async fn receive_confirmations(
+        &mut self,
+        name: &[u8; 32],
+        until: SessionDeadline,
+    ) -> Result<(), SessionError> {
+        for (peer, confirmed) in PEERS.into_iter().zip(self.receive_from_both(until).await?) {
+            if confirmed[..] != name[..] {
+                return Err(SessionError::Differs { server: peer.of(self.server), what: "session name" });
             }
         }
         Ok(())
     }
 
-    /// Draws the key that this server and the next one share in this session, and sends it there.
-    /// The line is theirs alone.
-    pub(crate) async fn give_key(&mut self) -> Result<Zeroizing<SessionRandom>, SessionError> {
+    /// Draws the pair key of this server and its next server and sends it there. TLS protects it on
+    /// the way.
+    pub(crate) async fn send_key(&mut self) -> Result<Zeroizing<SessionRandom>, SessionError> {
         let mut key = Zeroizing::new(SessionRandom::default());
         OsRandom::default().fill(&mut key[..]);
-        let gone = |_| self.broken(Peer::Next, "it closed the session");
-        self.lines[0].to.send(framed(&key[..])).await.map_err(gone)?;
+        let closed = |_| self.broken(Peer::Next, CLOSED);
+        self.streams[0].to.send(framed(&key[..])).await.map_err(closed)?;
         Ok(key)
     }
 
-    /// The key that the previous server drew.
-    pub(crate) async fn take_key(&mut self, until: SessionDeadline) -> Result<Zeroizing<SessionRandom>, SessionError> {
+    /// Receives the pair key that the previous server drew.
+    pub(crate) async fn receive_key(
+        &mut self,
+        until: SessionDeadline,
+    ) -> Result<Zeroizing<SessionRandom>, SessionError> {
         let server = Peer::Previous.of(self.server);
-        let heard = hear(server, &mut self.lines[1], until).await?;
-        let key = SessionRandom::try_from(&heard[..]).map_err(|_| SessionError::Key { server, length: heard.len() })?;
+        let frame = receive_frame(server, &mut self.streams[1], until).await?;
+        let key = SessionRandom::try_from(&frame[..]).map_err(|_| SessionError::Key { server, length: frame.len() })?;
         Ok(Zeroizing::new(key))
     }
 
-    async fn tell(&mut self, frame: &[u8]) -> Result<(), SessionError> {
-        for (peer, line) in PEERS.into_iter().zip(&self.lines) {
-            let gone = |_| self.broken(peer, "it closed the session");
-            line.to.send(framed(frame)).await.map_err(gone)?;
+    async fn send_to_both(&mut self, frame: &[u8]) -> Result<(), SessionError> {
+        for (peer, stream) in PEERS.into_iter().zip(&self.streams) {
+            let closed = |_| self.broken(peer, CLOSED);
+            stream.to.send(framed(frame)).await.map_err(closed)?;
         }
         Ok(())
     }
 
-    /// A frame of each. Where both are missing, the next server is named: it has the stream, and
-    /// may itself still wait for its user.
-    async fn hear(&mut self, until: SessionDeadline) -> Result<[Bytes; 2], SessionError> {
+    /// One frame from each peer. If both are missing, the error names the next server. It has
+    /// accepted the stream, so its own session exists.
+    async fn receive_from_both(&mut self, until: SessionDeadline) -> Result<[Bytes; 2], SessionError> {
         let server = self.server;
-        let [next, previous] = &mut self.lines;
-        let (next, previous) =
-            (hear(Peer::Next.of(server), next, until), hear(Peer::Previous.of(server), previous, until));
+        let [next, previous] = &mut self.streams;
+        let (next, previous) = (
+            receive_frame(Peer::Next.of(server), next, until),
+            receive_frame(Peer::Previous.of(server), previous, until),
+        );
         let (next, previous) = tokio::try_join!(biased; next, previous)?;
         Ok([next, previous])
     }
 
     fn broken(&self, peer: Peer, reason: &str) -> SessionError {
-        SessionError::Line { server: peer.of(self.server), error: PeerStreamError::Broken(reason.into()) }
+        SessionError::Stream { server: peer.of(self.server), error: PeerStreamError::Broken(reason.into()) }
     }
 
-    /// Runs the machine to its end. It computes between its waits, so it belongs on a thread that
-    /// may be busy.
+    /// Runs the party to its end. The future computes between its waits, so it must run on a
+    /// blocking thread.
     pub(crate) async fn run(mut self, mut party: Party, limit: Duration) -> Result<Party, SessionError> {
         let deadline = Instant::now() + limit;
         let mut random = OsRandom::default();
         let mut frame = vec![];
         let mut pending: [Option<Bytes>; 2] = [None, None];
-        let mut held: [Option<Bytes>; 2] = [None, None];
+        let mut unread: [Option<Bytes>; 2] = [None, None];
         let mut ended = [false; 2];
         loop {
             let mut moved = false;
-            for (place, peer) in PEERS.into_iter().enumerate() {
-                if pending[place].is_none() && party.next_frame(peer, &mut random, &mut frame)? {
-                    pending[place] = Some(framed(&frame));
+            for (side, peer) in PEERS.into_iter().enumerate() {
+                if pending[side].is_none() && party.next_frame(peer, &mut random, &mut frame)? {
+                    pending[side] = Some(framed(&frame));
                 }
-                if let Some(bytes) = pending[place].take() {
-                    match self.lines[place].to.try_reserve() {
+                if let Some(bytes) = pending[side].take() {
+                    match self.streams[side].to.try_reserve() {
                         Ok(room) => {
                             room.send(bytes);
                             moved = true;
                         }
-                        Err(_) => pending[place] = Some(bytes),
+                        Err(_) => pending[side] = Some(bytes),
                     }
                 }
-                if let Some(bytes) = held[place].take() {
+                if let Some(bytes) = unread[side].take() {
                     match party.receive(peer, &bytes)? {
-                        FrameOutcome::Yes => moved = true,
-                        FrameOutcome::NotYet => held[place] = Some(bytes),
+                        FrameOutcome::Accepted => moved = true,
+                        FrameOutcome::NotYet => unread[side] = Some(bytes),
                     }
                 }
             }
@@ -225,11 +232,11 @@ impl PeerStreams {
                 tokio::spawn(self.close(deadline));
                 return Ok(party);
             }
-            let PeerStreams { server, lines: [next, previous] } = &mut self;
+            let PeerStreams { server, streams: [next, previous] } = &mut self;
             let server = *server;
             let broken = |peer: Peer| {
-                let error = PeerStreamError::Broken("it closed the session".into());
-                SessionError::Line { server: peer.of(server), error }
+                let error = PeerStreamError::Broken(CLOSED.into());
+                SessionError::Stream { server: peer.of(server), error }
             };
             tokio::select! {
                 room = next.to.reserve(), if pending[0].is_some() => match (room, pending[0].take()) {
@@ -240,15 +247,15 @@ impl PeerStreams {
                     (Ok(room), Some(bytes)) => room.send(bytes),
                     _ => return Err(broken(Peer::Previous)),
                 },
-                heard = next.from.next(), if held[0].is_none() && !ended[0] => {
-                    take(&mut party, Peer::Next, server, heard, &mut held[0], &mut ended[0])?;
+                received = next.from.next(), if unread[0].is_none() && !ended[0] => {
+                    store_frame(&mut party, Peer::Next, server, received, &mut unread[0], &mut ended[0])?;
                 }
-                heard = previous.from.next(), if held[1].is_none() && !ended[1] => {
-                    take(&mut party, Peer::Previous, server, heard, &mut held[1], &mut ended[1])?;
+                received = previous.from.next(), if unread[1].is_none() && !ended[1] => {
+                    store_frame(&mut party, Peer::Previous, server, received, &mut unread[1], &mut ended[1])?;
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    let (peer, due) = party.behind();
-                    return Err(SessionError::UploadTimeout { server: peer.of(server), seconds: limit.as_secs(), due });
+                    let (peer, due) = party.waiting_for();
+                    return Err(SessionError::Timeout { server: peer.of(server), seconds: limit.as_secs(), due });
                 }
             }
         }
@@ -256,43 +263,43 @@ impl PeerStreams {
 }
 
 impl PeerStreams {
-    /// Says that nothing more comes, and stays until the others have said so too: whoever hangs up
-    /// before that takes what is on its way back with them.
+    /// Ends both outgoing streams and reads until both peers end theirs. Dropping a stream earlier
+    /// would reset it, and frames that are still in transit to the peer would be lost.
     async fn close(self, deadline: Instant) {
-        let [next, previous] = self.lines;
-        let rest = async |PeerStream { to, mut from, .. }: PeerStream| {
+        let [next, previous] = self.streams;
+        let drain = async |PeerStream { to, mut from, .. }: PeerStream| {
             drop(to);
             while let Ok(Some(_)) = from.next().await {}
         };
-        let _ = tokio::time::timeout_at(deadline, async { tokio::join!(rest(next), rest(previous)) }).await;
+        let _ = tokio::time::timeout_at(deadline, async { tokio::join!(drain(next), drain(previous)) }).await;
     }
 }
 
-/// The next frame of `server`, which must not be its last.
-async fn hear(server: usize, line: &mut PeerStream, until: SessionDeadline) -> Result<Bytes, SessionError> {
-    let heard = tokio::time::timeout_at(until.deadline, line.from.next()).await;
-    let heard = heard.map_err(|_| SessionError::Away { server, seconds: until.seconds })?;
-    let closed = || PeerStreamError::Broken("it closed the session".into());
-    let frame = heard.and_then(|frame| frame.ok_or_else(closed));
-    frame.map_err(|error| SessionError::Line { server, error })
+/// The next frame of `server`; an error if the stream has ended.
+async fn receive_frame(server: usize, stream: &mut PeerStream, until: SessionDeadline) -> Result<Bytes, SessionError> {
+    let received = tokio::time::timeout_at(until.deadline, stream.from.next()).await;
+    let received = received.map_err(|_| SessionError::Absent { server, seconds: until.seconds })?;
+    let closed = || PeerStreamError::Broken(CLOSED.into());
+    let frame = received.and_then(|frame| frame.ok_or_else(closed));
+    frame.map_err(|error| SessionError::Stream { server, error })
 }
 
-/// Keeps a frame for the party, or tells it that a peer has no more.
-fn take(
+/// Stores a frame for the party, or tells the party that a peer has closed its stream.
+fn store_frame(
     party: &mut Party,
     peer: Peer,
     server: usize,
-    heard: Result<Option<Bytes>, PeerStreamError>,
-    held: &mut Option<Bytes>,
+    received: Result<Option<Bytes>, PeerStreamError>,
+    unread: &mut Option<Bytes>,
     ended: &mut bool,
 ) -> Result<(), SessionError> {
-    match heard {
-        Ok(Some(frame)) => *held = Some(frame),
+    match received {
+        Ok(Some(frame)) => *unread = Some(frame),
         Ok(None) => {
             *ended = true;
             party.peer_closed(peer)?;
         }
-        Err(error) => return Err(SessionError::Line { server: peer.of(server), error }),
+        Err(error) => return Err(SessionError::Stream { server: peer.of(server), error }),
     }
     Ok(())
 }

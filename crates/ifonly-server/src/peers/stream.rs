@@ -1,10 +1,9 @@
-//! The line between two servers: one HTTP/2 connection that stays open, and a stream on it for
-//! every session.
+//! HTTP/2 connections between two servers: one persistent connection, and one stream per session.
 //!
-//! HTTP/2 brings what many sessions on one line need: each has its own window, so one that is slow
-//! holds back nobody else, and each can end by itself. Server n dials the server after it and is
-//! dialled by the one before, so there is one connection per pair, or one for each front where the
-//! next server has several. A stream is answered as soon as the session is there too.
+//! HTTP/2 gives each session its own flow-control window, so a slow session does not delay others,
+//! and each can end separately. Server n connects to its next server and accepts its previous
+//! server. There is one connection per pair of servers, or one per frontend if the next server has
+//! several. A server answers a stream when its session takes the stream.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
@@ -22,57 +21,59 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
 
-/// The longest frame: a part of a step. Everything else between servers is shorter.
+/// Maximum length of a frame: one part of a step. Frames of the handshake are shorter.
 const MOST_FRAME: usize = HEADER_BYTES + 8 * FRAME_WORDS;
-/// Frames that wait for the network.
-const WAITING_FRAMES: usize = 32;
-/// Bytes of a session that may be on their way to a server that has not read them.
+/// Maximum number of frames that wait for the network.
+const QUEUED_FRAMES: usize = 32;
+/// Flow-control window of one session in bytes.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// Bytes of all sessions of a line together.
-const LINE_WINDOW: u32 = 16 << 20;
-/// How often a silent line is asked whether it still is one.
+/// Flow-control window of all sessions of a connection in bytes.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// Interval of pings on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-const PATH: &str = "/session/";
-/// Where a stream is opened before its session.
-const AHEAD_PATH: &str = "/ahead";
-/// What such a stream says when its session is known; random bits begin with a zero.
-const NAMED: &[u8; 8] = b"session ";
+/// Path of the stream of a session, followed by its transcript digest.
+const SESSION_PATH: &str = "/session/";
+/// Path of a stream that is opened before its session.
+const PREFETCH_PATH: &str = "/ahead";
+/// First bytes of the frame that names the session of such a stream. Frames of step 0 begin with a
+/// zero byte.
+const NAME_MAGIC: &[u8; 8] = b"session ";
 
-/// Anything that carries bytes both ways.
+/// A bidirectional byte stream.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// How the next server is reached.
+/// Connects to a frontend of the next server.
 pub(crate) type Connector = Box<dyn Fn() -> ConnectFuture + Send + Sync>;
-/// A connection to it, or why there is none.
+/// The connection, or the reason of the failure.
 pub(crate) type ConnectFuture = Pin<Box<dyn Future<Output = std::io::Result<Box<dyn ByteStream>>> + Send>>;
 
-/// Why a line gives nothing.
+/// Why a stream failed. The messages follow the words "server N".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PeerStreamError {
-    /// No connection.
+    /// The connection failed.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It was reached and does not want this session.
+    /// The peer refused the stream.
     #[error("refused the session (status {0})")]
     Refused(u16),
     /// The connection or the stream broke.
-    #[error("went away: {0}")]
+    #[error("disconnected: {0}")]
     Broken(String),
-    /// A frame longer than any is.
-    #[error("sent a frame of {0} bytes, more than any has")]
+    /// A frame exceeds the maximum length.
+    #[error("sent a frame of {0} bytes; the limit is {limit} bytes", limit = MOST_FRAME)]
     TooLong(usize),
 }
 
-/// One session's stream to one peer.
+/// The stream of one session to one peer.
 pub(crate) struct PeerStream {
     /// Takes frames made by [`framed`].
     pub(crate) to: mpsc::Sender<Bytes>,
-    /// Gives frames without their length.
+    /// Returns frames without their length.
     pub(crate) from: FrameReader,
-    /// Random bits that the peer sent before the session.
+    /// Random words that the peer sent before the session.
     pub(crate) received: Option<PrefetchedWords>,
-    /// Tells the peer, where it waits for that, that a session here has taken the stream.
+    /// Signals that a session has taken the stream, if the response still waits for that.
     taken: Option<oneshot::Sender<()>>,
 }
 
@@ -81,12 +82,12 @@ impl PeerStream {
         PeerStream { to, from: FrameReader::new(body), received: None, taken: None }
     }
 
-    /// Whether the peer no longer wants it: it broke, or a session was found elsewhere.
+    /// Whether the stream has ended: it broke, or the peer found the session at another frontend.
     pub(crate) fn is_over(&self) -> bool {
         self.to.is_closed() || self.taken.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 
-    /// The stream of a session that is here; `None` if the peer no longer wants it.
+    /// Takes the stream for a session; `None` if the stream has ended.
     pub(crate) fn take(mut self) -> Option<PeerStream> {
         match self.taken.take() {
             Some(taken) => taken.send(()).ok().map(|()| self),
@@ -94,38 +95,38 @@ impl PeerStream {
         }
     }
 
-    /// Says whose stream this is, where it was opened before its session; false if it broke.
-    pub(crate) async fn name(&self, tau: &Tau) -> bool {
-        self.to.send(framed(&[&NAMED[..], tau].concat())).await.is_ok()
+    /// Names the session of a stream that was opened before it; false if the stream broke.
+    pub(crate) async fn send_name(&self, tau: &Tau) -> bool {
+        self.to.send(framed(&[&NAME_MAGIC[..], tau].concat())).await.is_ok()
     }
 
-    /// Takes in what is sent ahead, until the stream says whose it is.
-    async fn named(mut self, mut ahead: PrefetchedWords) -> Option<(Tau, PeerStream)> {
+    /// Receives random words until the stream names its session.
+    async fn receive_until_named(mut self, mut prefetched: PrefetchedWords) -> Option<(Tau, PeerStream)> {
         loop {
             let frame = self.from.next().await.ok()??;
-            if let Some(tau) = frame.strip_prefix(&NAMED[..]) {
-                self.received = Some(ahead);
+            if let Some(tau) = frame.strip_prefix(&NAME_MAGIC[..]) {
+                self.received = Some(prefetched);
                 return Some((tau.try_into().ok()?, self));
             }
-            // More than there is room for, or anything else: nobody needs such a stream. The
-            // sender's number does not matter here.
-            if !matches!(ahead.receive(0, &frame), Ok(FrameOutcome::Yes)) {
+            // Any other frame, or one beyond the limit, ends the stream. The server index would
+            // only appear in the error, which is dropped.
+            if !matches!(prefetched.receive(0, &frame), Ok(FrameOutcome::Accepted)) {
                 return None;
             }
         }
     }
 }
 
-/// A frame as it goes over the line: its length, then its bytes.
+/// The encoding of a frame on a stream: its length, then its bytes.
 pub(crate) fn framed(frame: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(4 + frame.len());
-    // Frames are 16 kilobytes at most.
+    // No truncation: frames have at most `MOST_FRAME` bytes.
     bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes());
     bytes.extend_from_slice(frame);
     bytes.freeze()
 }
 
-/// The frames that come.
+/// Reads frames from the body of a stream.
 pub(crate) struct FrameReader {
     body: Incoming,
     buffer: BytesMut,
@@ -136,7 +137,7 @@ impl FrameReader {
         FrameReader { body, buffer: BytesMut::new() }
     }
 
-    /// The next frame; `None` after the last. May be dropped while it waits, nothing is lost.
+    /// The next frame; `None` after the last. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, PeerStreamError> {
         loop {
             if let Some(length) = self.buffer.first_chunk::<4>() {
@@ -157,17 +158,17 @@ impl FrameReader {
                 }
                 Some(Err(error)) => return Err(PeerStreamError::Broken(error.to_string())),
                 None if self.buffer.is_empty() => return Ok(None),
-                None => return Err(PeerStreamError::Broken("a frame ends early".into())),
+                None => return Err(PeerStreamError::Broken("the stream ended within a frame".into())),
             }
         }
     }
 }
 
-/// What a session sends, as a body.
+/// The frames that a session sends, as an HTTP body.
 pub(crate) struct FrameBody(mpsc::Receiver<Bytes>);
 
-fn outgoing() -> (mpsc::Sender<Bytes>, FrameBody) {
-    let (to, frames) = mpsc::channel(WAITING_FRAMES);
+fn frame_channel() -> (mpsc::Sender<Bytes>, FrameBody) {
+    let (to, frames) = mpsc::channel(QUEUED_FRAMES);
     (to, FrameBody(frames))
 }
 
@@ -183,38 +184,38 @@ impl Body for FrameBody {
     }
 }
 
-/// The dialling end: keeps the connection, makes it anew when it broke.
+/// Client side: keeps a connection to one frontend of the next server, and reconnects if it broke.
 pub(crate) struct PeerConnector {
-    dial: Connector,
-    /// The connection, and how many there were before it.
+    connect: Connector,
+    /// The connection and its number, counted from 0.
     connection: Mutex<Option<(u64, SendRequest<FrameBody>)>>,
 }
 
 impl PeerConnector {
-    pub(crate) fn new(dial: Connector) -> PeerConnector {
-        PeerConnector { dial, connection: Mutex::new(None) }
+    pub(crate) fn new(connect: Connector) -> PeerConnector {
+        PeerConnector { connect, connection: Mutex::new(None) }
     }
 
-    /// A stream for the session of this transcript.
+    /// Opens the stream of the session with this transcript digest.
     pub(crate) async fn open(&self, tau: &Tau) -> Result<PeerStream, PeerStreamError> {
-        self.stream(format!("{PATH}{}", hex::encode(tau))).await
+        self.stream(format!("{SESSION_PATH}{}", hex::encode(tau))).await
     }
 
-    /// A stream for a session to come.
-    pub(crate) async fn open_ahead(&self) -> Result<PeerStream, PeerStreamError> {
-        self.stream(AHEAD_PATH.into()).await
+    /// Opens a stream for a future session.
+    pub(crate) async fn open_prefetch(&self) -> Result<PeerStream, PeerStreamError> {
+        self.stream(PREFETCH_PATH.into()).await
     }
 
     async fn stream(&self, path: String) -> Result<PeerStream, PeerStreamError> {
         let (number, connection) = self.connected(None).await?;
         match post(connection, &path).await {
-            // It may have died since it was last used, and nobody noticed.
+            // The connection may have broken since its last use, so try once on a new one.
             Err(PeerStreamError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path).await,
             other => other,
         }
     }
 
-    /// The connection, made anew if there is none or if it is the one with the number `dead`.
+    /// The connection; reconnects if there is none, or if the connection has the number `dead`.
     async fn connected(&self, dead: Option<u64>) -> Result<(u64, SendRequest<FrameBody>), PeerStreamError> {
         let mut connection = self.connection.lock().await;
         if let Some((number, open)) = connection.as_ref()
@@ -225,17 +226,17 @@ impl PeerConnector {
         }
         let number = connection.as_ref().map_or(0, |(number, _)| number + 1);
         let unreachable = |reason: String| PeerStreamError::Unreachable(reason);
-        let carrier = (self.dial)().await.map_err(|error| unreachable(error.to_string()))?;
+        let bytes = (self.connect)().await.map_err(|error| unreachable(error.to_string()))?;
         let (open, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(LINE_WINDOW)
-            .handshake(TokioIo::new(carrier))
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(TokioIo::new(bytes))
             .await
             .map_err(|error| unreachable(error.to_string()))?;
-        // Its end shows in the next session, which dials again.
+        // The next session notices the end of the connection and reconnects.
         tokio::spawn(driver);
         *connection = Some((number, open.clone()));
         Ok((number, open))
@@ -244,7 +245,7 @@ impl PeerConnector {
 
 /// Opens a stream on a connection.
 async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<PeerStream, PeerStreamError> {
-    let (to, body) = outgoing();
+    let (to, body) = frame_channel();
     let request = Request::post(path).body(body).map_err(|error| PeerStreamError::Broken(error.to_string()))?;
     let response =
         connection.send_request(request).await.map_err(|error| PeerStreamError::Broken(error.to_string()))?;
@@ -254,21 +255,21 @@ async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<Peer
     }
 }
 
-/// The answering end: serves a connection from the server before, and hands every session's stream
-/// to `arrived`, which says whether it is wanted. `room` says how much may be sent ahead of a
-/// session.
-pub(crate) async fn answer(
-    carrier: impl ByteStream + 'static,
+/// Server side: serves a connection from the previous server. `arrived` gets the stream of every
+/// session and returns an error status to refuse it. `receive_slot` returns the buffer and the
+/// permit for random words that are sent before a session, or `None` to refuse them.
+pub(crate) async fn serve_connection(
+    bytes: impl ByteStream + 'static,
     sessions: u32,
     arrived: impl Fn(Tau, PeerStream) -> Result<(), StatusCode> + Clone + Send + 'static,
-    room: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
+    receive_slot: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
 ) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (arrived, room) = (arrived.clone(), room.clone());
+        let (arrived, receive_slot) = (arrived.clone(), receive_slot.clone());
         async move {
-            let (to, body) = outgoing();
+            let (to, body) = frame_channel();
             let path = request.uri().path();
-            let tau = path.strip_prefix(PATH).and_then(|text| {
+            let tau = path.strip_prefix(SESSION_PATH).and_then(|text| {
                 let mut tau = Tau::default();
                 hex::decode_to_slice(text, &mut tau).ok().map(|()| tau)
             });
@@ -276,22 +277,24 @@ pub(crate) async fn answer(
                 Some(tau) => {
                     let (taken, session) = oneshot::channel();
                     match arrived(tau, PeerStream { taken: Some(taken), ..PeerStream::new(to, request.into_body()) }) {
-                        // Answered when there is a session: of several fronts, this is how the peer
-                        // finds the one that has it.
+                        // Answers only when a session takes the stream. So the peer finds the
+                        // frontend that has the session.
                         Ok(()) => session.await.map_err(|_| StatusCode::GONE),
                         refused => refused,
                     }
                 }
-                None if path == AHEAD_PATH => room().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(ahead, place)| {
-                    let line = PeerStream::new(to, request.into_body());
-                    tokio::spawn(async move {
-                        if let Some((tau, line)) = line.named(ahead).await {
-                            drop(place);
-                            // Whom nobody wants is dropped, which ends it.
-                            let _ = arrived(tau, line);
-                        }
-                    });
-                }),
+                None if path == PREFETCH_PATH => {
+                    receive_slot().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(prefetched, permit)| {
+                        let stream = PeerStream::new(to, request.into_body());
+                        tokio::spawn(async move {
+                            if let Some((tau, stream)) = stream.receive_until_named(prefetched).await {
+                                drop(permit);
+                                // A refused stream is dropped, which ends it.
+                                let _ = arrived(tau, stream);
+                            }
+                        });
+                    })
+                }
                 None => Err(StatusCode::NOT_FOUND),
             };
             let mut response = Response::new(body);
@@ -305,12 +308,12 @@ pub(crate) async fn answer(
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(LINE_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(sessions)
-        // Where there are several fronts, all but one lose every session's stream. The limit is
-        // against strangers, and this is a server we know.
+        // With several frontends, the peer resets the stream of every session at all but one of
+        // them. The limit protects from unknown clients, but this peer is authenticated.
         .max_pending_accept_reset_streams(usize::MAX)
-        .serve_connection(TokioIo::new(carrier), service);
-    // Errors here are the peer's going away; whoever waits for it on a session hears of it there.
+        .serve_connection(TokioIo::new(bytes), service);
+    // An error means that the peer disconnected. Its sessions notice that on their streams.
     let _ = connection.await;
 }

@@ -1,24 +1,24 @@
-//! Where shards are: `host:port`, from the configuration and from a file that may change. Names are
-//! looked up when a shard is asked, so that one that moves is found again.
+//! Addresses of shards, as `host:port`, from the configuration and from a file that may change.
+//! Host names are resolved for every connection, so a shard that moves is found again.
 
 use super::set::{ShardsConfig, ShardsError};
 use std::net::SocketAddr;
 
-/// More shards than anybody has.
-const MOST: usize = 4096;
-/// The most letters of somebody's mistake that are repeated.
-const SHOWN: usize = 100;
+/// Maximum number of shards.
+const MAX_SHARDS: usize = 4096;
+/// Maximum number of characters of an invalid line in a message.
+const SHOWN_CHARACTERS: usize = 100;
 
-/// Somebody who should have rows and does not say so.
+/// A configured shard that is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnavailableShard {
-    /// The address, or the line of the file that is none.
-    pub(crate) who: String,
-    /// Who it is and why it is not there, in words.
-    pub(crate) why: String,
+    /// The address, or the invalid line of the file.
+    pub(crate) address: String,
+    /// The reason, including the address.
+    pub(crate) reason: String,
 }
 
-/// Host and port of what may also be the URL that a shard prints; `None` if it is no address.
+/// Host and port of an address or of the URL that a shard prints; `None` if it is invalid.
 pub(crate) fn address(text: &str) -> Option<&str> {
     let text = text.trim();
     let bare = text.strip_prefix("https://").map_or(text, |bare| bare.strip_suffix('/').unwrap_or(bare));
@@ -31,10 +31,10 @@ pub(crate) fn address(text: &str) -> Option<&str> {
     (is_port && is_host).then_some(bare)
 }
 
-/// All addresses, each once, and the lines of the file that are none.
+/// All addresses without duplicates, and the invalid lines of the file.
 pub(crate) fn addresses(config: &ShardsConfig) -> Result<(Vec<String>, Vec<UnavailableShard>), ShardsError> {
-    let mut away = vec![];
-    // Those of the configuration were checked at the start.
+    let mut invalid = vec![];
+    // Addresses of the configuration were checked at the start.
     let mut addresses: Vec<String> =
         config.addresses.iter().filter_map(|text| address(text)).map(String::from).collect();
     if let Some(path) = &config.file {
@@ -45,23 +45,24 @@ pub(crate) fn addresses(config: &ShardsConfig) -> Result<(Vec<String>, Vec<Unava
             match address(line) {
                 Some(address) => addresses.push(address.into()),
                 None => {
-                    let who: String = line.chars().take(SHOWN).collect();
+                    let address: String = line.chars().take(SHOWN_CHARACTERS).collect();
                     let path = path.display();
-                    let why = format!("{path}, line {number}: {who:?} is no address of a shard; write it as host:port");
-                    away.push(UnavailableShard { who, why });
+                    let reason =
+                        format!("{path}, line {number}: not a valid shard address: {address:?}; use host:port");
+                    invalid.push(UnavailableShard { address, reason });
                 }
             }
         }
-        if addresses.is_empty() && away.is_empty() {
-            let reason = "the file names no shard; it has an address, host:port, on each line".into();
+        if addresses.is_empty() && invalid.is_empty() {
+            let reason = "the file lists no shard; write one address (host:port) per line".into();
             return Err(ShardsError::File { path: path.clone(), reason });
         }
     }
     addresses.sort();
     addresses.dedup();
-    match addresses.len() + away.len() {
-        ..=MOST => Ok((addresses, away)),
-        have => Err(ShardsError::TooMany { have, most: MOST }),
+    match addresses.len() + invalid.len() {
+        ..=MAX_SHARDS => Ok((addresses, invalid)),
+        have => Err(ShardsError::TooMany { have, most: MAX_SHARDS }),
     }
 }
 
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_host_and_port_also_as_a_shard_prints_them() {
+    fn addresses_are_host_and_port_or_the_url_that_a_shard_prints() {
         for (text, bare) in [
             ("10.0.0.4:7001", "10.0.0.4:7001"),
             (" https://10.0.0.4:7001 ", "10.0.0.4:7001"),
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_addresses_is_taken_line_by_line() {
+    fn a_file_of_addresses_is_read_line_by_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shards");
         let config =
@@ -118,21 +119,21 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             addresses(config)
         };
-        assert!(matches!(addresses(&config), Err(ShardsError::File { .. })), "there is no file yet");
-        let (found, wrong) = read(&config, "# two\n\n a:1\r\nhttps://b:1\nc\n").unwrap();
-        assert_eq!((found, wrong.len()), (vec!["a:1".to_owned(), "b:1".into()], 1));
-        assert!(wrong[0].why.contains("line 5") && wrong[0].why.contains("\"c\""), "{}", wrong[0].why);
+        assert!(matches!(addresses(&config), Err(ShardsError::File { .. })), "the file does not exist yet");
+        let (found, invalid) = read(&config, "# two\n\n a:1\r\nhttps://b:1\nc\n").unwrap();
+        assert_eq!((found, invalid.len()), (vec!["a:1".to_owned(), "b:1".into()], 1));
+        assert!(invalid[0].reason.contains("line 5") && invalid[0].reason.contains("\"c\""), "{}", invalid[0].reason);
         assert_eq!(read(&config, "").unwrap().0, ["b:1"]);
-        for text in ["", "# nobody\n\n"] {
-            let said = read(&alone, text).unwrap_err().to_string();
-            assert!(said.contains("names no shard") && said.contains(path.to_str().unwrap()), "{said}");
+        for text in ["", "# no shard\n\n"] {
+            let error = read(&alone, text).unwrap_err().to_string();
+            assert!(error.contains("lists no shard") && error.contains(path.to_str().unwrap()), "{error}");
         }
         let many = |count: usize| (0..count).map(|number| format!("shard-{number}:1\n")).collect::<String>();
-        // Each is counted once.
+        // Duplicates count once.
         assert_eq!(read(&alone, &many(4096).repeat(2)).unwrap().0.len(), 4096);
-        let said = read(&alone, &many(4097)).unwrap_err();
-        assert!(!said.shared_scans() && said.to_string().contains("4097"), "{said}");
+        let error = read(&alone, &many(4097)).unwrap_err();
+        assert!(!error.is_temporary() && error.to_string().contains("4097"), "{error}");
         let long = read(&alone, &"x".repeat(10_000)).unwrap().1;
-        assert!(long[0].why.len() < 1000);
+        assert!(long[0].reason.len() < 1000);
     }
 }

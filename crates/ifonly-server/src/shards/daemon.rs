@@ -1,49 +1,49 @@
-//! A shard as a process.
+//! Runs a shard as a process: loads its rows and serves frontends until a signal.
 
 use super::service::{LoadedShard, ShardServer};
 use super::tls::ShardTls;
 use crate::config::{ConfigError, Limits};
-use crate::daemon::{DaemonError, stop_signal, unless};
+use crate::daemon::{DaemonError, stop_signal, unless_stopped};
 use crate::key_file;
 use ifonly_bundle::BundlePart;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// What a shard needs to know.
+/// Configuration of a shard process.
 #[derive(Clone, Debug)]
 pub struct ShardConfig {
-    /// A bundle, or a part of one.
+    /// A bundle, or a part written by `ifonly split`.
     pub bundle: PathBuf,
-    /// Which rows of it.
+    /// Rows to serve; all rows of the bundle if `None`.
     pub rows: Option<Range<usize>>,
-    /// Root keys, one per epoch.
+    /// Files of the root keys, one per key epoch.
     pub keys: Vec<PathBuf>,
-    /// The certificate that front and shards show each other, PEM.
+    /// Certificate that frontends and shards share (PEM file).
     pub certificate: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate (PEM file).
     pub key: PathBuf,
-    /// Where fronts connect; port 0 takes a free one.
+    /// Address for frontends; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Where operators connect; none without.
+    /// Address of the admin port, if any.
     pub admin: Option<SocketAddr>,
-    /// Whether the admin port may be on another address than loopback.
+    /// Whether the admin port may have a non-loopback address.
     pub public_admin: bool,
-    /// How much is too much.
+    /// Limits of requests.
     pub limits: Limits,
 }
 
-/// Answers fronts until a signal ends it, which counts while rows are still being read (see
-/// [`crate::daemon::run`]); `ready` hears of the shard before it takes the first connection.
+/// Serves frontends until a stop signal. The signal also ends the loading of rows (see
+/// [`crate::daemon::run`]). Calls `ready` before it accepts the first connection.
 pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usize>)) -> Result<(), DaemonError> {
     if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && !config.public_admin) {
         return Err(ConfigError::PublicAdmin(admin).into());
     }
     let mut stop = std::pin::pin!(stop_signal().map_err(DaemonError::Signals)?);
     let (limits, listen, admin) = (config.limits, config.listen, config.admin);
-    let Some((loaded, inside)) = unless(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
+    let Some((loaded, tls)) = unless_stopped(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
     let rows = loaded.rows();
-    let server = ShardServer::bind(loaded, inside, limits, listen, admin).await?;
+    let server = ShardServer::bind(loaded, tls, limits, listen, admin).await?;
     ready(&server, rows.clone());
     tracing::info!(first = rows.start, end = rows.end, "serving rows");
     server.run(stop).await;
@@ -51,11 +51,11 @@ pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usi
     Ok(())
 }
 
-/// Everything that the configuration names. The records are sealed then: their file is needed no
-/// more.
+/// Loads all files of the configuration. Encodes the records, so their file is not needed
+/// afterwards.
 fn load(config: ShardConfig) -> Result<(LoadedShard, ShardTls), DaemonError> {
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let inside = ShardTls::load(&config.certificate, &config.key)?;
+    let tls = ShardTls::load(&config.certificate, &config.key)?;
     let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
-    Ok((LoadedShard::new(&part, keys)?, inside))
+    Ok((LoadedShard::new(&part, keys)?, tls))
 }

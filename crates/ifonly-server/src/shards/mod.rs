@@ -1,15 +1,15 @@
-//! One logical server on many machines: shards hold the rows and the records, fronts talk to
-//! people.
+//! One logical server on many machines: shards hold rows and records, frontends serve clients.
 //!
 //! ```text
-//!            ┌── shard [0, a) ──┐
-//! people ──▶ front ── shard [a, b) ──┤   mutual TLS, one certificate for all
-//!            └── shard [b, M) ──┘
+//!                      ┌── shard [0, a)
+//! clients ──▶ frontend ┼── shard [a, b)     mutual TLS, one certificate for all
+//!                      └── shard [b, M)
 //! ```
-//! A shard computes what depends on its rows alone: form values, sums of tables, sums of records
-//! (`service.rs`). A front checks messages, asks all shards at once and puts together what they
-//! say, with order, pads and packing by the position in the whole (`set.rs`, `remote.rs`). Answers
-//! have the same bits for every cut. Neither keeps anything of a query.
+//! A shard computes what depends on its rows only: values of row functions, sums of tables, sums of
+//! records (`service.rs`). A frontend checks messages, queries all shards at once and combines
+//! their responses (`set.rs`, `remote_parts.rs`). It applies row order, pads and packing by the
+//! position in the whole table, so answers have the same bytes for every partition of the rows.
+//! Neither keeps anything of a query.
 
 mod addresses;
 mod client;

@@ -1,8 +1,8 @@
-//! Parts whose rows and records a shard has: what [`ifonly_scan::parts`] asks for, over the
-//! [line](crate::shards::client).
+//! The parts of [`ifonly_scan::parts`] whose rows and records a shard holds, read through its
+//! [client](crate::shards::client).
 //!
-//! Whoever reads is a blocking thread; whoever talks to the shard is a task of the runtime, at most
-//! a few pieces ahead.
+//! The reader of a part is a blocking thread. A task of the runtime receives from the shard and is
+//! at most a few pieces ahead of the reader.
 
 use crate::shards::client::{ShardClient, ShardResponse};
 use crate::shards::wire;
@@ -16,16 +16,16 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use zeroize::Zeroize;
 
-/// Where a shard answers.
+/// Paths of a shard.
 pub(crate) const VALUES: &str = "/values";
 pub(crate) const SUMS: &str = "/sums";
 pub(crate) const RECORDS: &str = "/records";
 pub(crate) const IDENTITY: &str = "/shard";
 
-/// Pieces of an answer that may wait for whoever reads them.
-const AHEAD: usize = 2;
+/// Maximum number of pieces of a response that wait for the reader.
+const QUEUED_PIECES: usize = 2;
 
-/// A shard and which rows it has.
+/// A shard and its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteShard {
     pub(crate) shard: Arc<ShardClient>,
@@ -38,13 +38,13 @@ impl RemoteShard {
         PartError::Unavailable { rows: self.rows.clone(), reason }
     }
 
-    /// A whole answer of `length` bytes.
-    fn whole(&self, path: &'static str, body: wire::ZeroizedBytes, length: usize) -> Result<Vec<u8>, PartError> {
-        let asking = async {
-            let reply = self.shard.ask(Method::POST, path, Bytes::from_owner(body)).await?;
-            reply.whole(length).await
+    /// Sends a request and returns the complete response of `length` bytes.
+    fn request(&self, path: &'static str, body: wire::ZeroizedBytes, length: usize) -> Result<Vec<u8>, PartError> {
+        let exchange = async {
+            let response = self.shard.request(Method::POST, path, Bytes::from_owner(body)).await?;
+            response.complete(length).await
         };
-        self.runtime.block_on(asking).map_err(|reason| self.unavailable(reason))
+        self.runtime.block_on(exchange).map_err(|reason| self.unavailable(reason))
     }
 }
 
@@ -52,7 +52,7 @@ impl RemoteShard {
 #[derive(Debug)]
 pub(crate) struct RemoteRows {
     pub(crate) remote: RemoteShard,
-    pub(crate) ranges: Arc<[u32]>,
+    pub(crate) max_levels: Arc<[u32]>,
 }
 
 impl RowPart for RemoteRows {
@@ -60,28 +60,28 @@ impl RowPart for RemoteRows {
         self.remote.rows.clone()
     }
 
-    fn ranges(&self) -> &[u32] {
-        &self.ranges
+    fn max_levels(&self) -> &[u32] {
+        &self.max_levels
     }
 
     fn evaluate<'a>(
         &'a self,
         functions: &'a RowFunctions,
-        digits: Option<&BucketIndices>,
+        bucket_indices: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
-        let body = Bytes::from_owner(wire::values(functions, digits));
-        let (pieces, received) = mpsc::channel(AHEAD);
+        let body = Bytes::from_owner(wire::values(functions, bucket_indices));
+        let (pieces, received) = mpsc::channel(QUEUED_PIECES);
         let length = (self.remote.rows.len() * functions.bytes_per_row()) as u64;
         let shard = self.remote.shard.clone();
         self.remote.runtime.spawn(async move {
-            let reply = shard.ask(Method::POST, VALUES, body).await;
-            forward(reply, length, shard.address(), &pieces).await;
+            let response = shard.request(Method::POST, VALUES, body).await;
+            forward(response, length, shard.address(), &pieces).await;
         });
         Ok(Box::new(RemoteValues { part: self, pieces: received, current: Bytes::new() }))
     }
 
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError> {
-        let mut bytes = self.remote.whole(SUMS, wire::sums(tables), 8 * sums.len())?;
+        let mut bytes = self.remote.request(SUMS, wire::sums(tables), 8 * sums.len())?;
         sums.iter_mut().zip(bytes.as_chunks().0).for_each(|(sum, word)| *sum = u64::from_le_bytes(*word));
         bytes.zeroize();
         Ok(())
@@ -90,12 +90,14 @@ impl RowPart for RemoteRows {
 
 type Piece = Result<Bytes, String>;
 
-/// Hands on what comes, until nobody wants it.
-async fn forward(reply: Result<ShardResponse, String>, length: u64, address: &str, pieces: &mpsc::Sender<Piece>) {
-    let mut reply = match reply {
-        Ok(reply) if reply.length() == length => reply,
-        Ok(reply) => {
-            let _ = pieces.send(Err(format!("shard {address}: {} bytes instead of {length}", reply.length()))).await;
+/// Forwards the pieces of a response until the reader is dropped.
+async fn forward(response: Result<ShardResponse, String>, length: u64, address: &str, pieces: &mpsc::Sender<Piece>) {
+    let mut response = match response {
+        Ok(response) if response.length() == length => response,
+        Ok(response) => {
+            let _ = pieces
+                .send(Err(format!("shard {address}: the response has {} bytes instead of {length}", response.length())))
+                .await;
             return;
         }
         Err(error) => {
@@ -103,15 +105,15 @@ async fn forward(reply: Result<ShardResponse, String>, length: u64, address: &st
             return;
         }
     };
-    while let Some(piece) = reply.next().await.transpose() {
-        let over = piece.is_err();
-        if pieces.send(piece).await.is_err() || over {
+    while let Some(piece) = response.next().await.transpose() {
+        let failed = piece.is_err();
+        if pieces.send(piece).await.is_err() || failed {
             return;
         }
     }
 }
 
-/// Values as they come.
+/// The values of the row functions, as they arrive.
 struct RemoteValues<'a> {
     part: &'a RemoteRows,
     pieces: mpsc::Receiver<Piece>,
@@ -125,20 +127,20 @@ impl ValueStream for RemoteValues<'_> {
                 let piece = self.pieces.blocking_recv().ok_or(PartError::TooFew)?;
                 self.current = piece.map_err(|reason| self.part.remote.unavailable(reason))?;
             }
-            let (here, behind) = out.split_at_mut(self.current.len().min(out.len()));
-            self.current.copy_to_slice(here);
-            out = behind;
+            let (now, later) = out.split_at_mut(self.current.len().min(out.len()));
+            self.current.copy_to_slice(now);
+            out = later;
         }
         Ok(())
     }
 }
 
-/// The sealed records of a shard for one key epoch.
+/// The encoded records of a shard for one key epoch.
 #[derive(Debug)]
 pub(crate) struct RemoteRecords {
     pub(crate) remote: RemoteShard,
     pub(crate) epoch: u32,
-    /// Bytes of one.
+    /// Length of one record in bytes.
     pub(crate) length: usize,
 }
 
@@ -156,6 +158,6 @@ impl RecordPart for RemoteRecords {
             Selection::Subset(_) => self.length,
             Selection::Factors { stripes, .. } => self.length.div_ceil(*stripes),
         };
-        self.remote.whole(RECORDS, wire::records(self.epoch, selection), length)
+        self.remote.request(RECORDS, wire::records(self.epoch, selection), length)
     }
 }

@@ -1,8 +1,8 @@
-//! A shard: some rows of one server, for its fronts and nobody else.
+//! A shard: serves some rows of one server to its frontends.
 //!
-//! It evaluates forms, sums tables and adds up records of its rows. What becomes of these (order,
-//! pads, packing) is the front's work, so a shard knows no scheme, no message and no person. It
-//! keeps nothing of what it was asked.
+//! It evaluates row functions, sums tables and adds records of its rows. The frontend applies row
+//! order, pads and packing. So a shard knows no schemes and no client messages, and it keeps
+//! nothing of a request.
 
 use super::tls::ShardTls;
 use super::wire;
@@ -46,28 +46,28 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self};
 use zeroize::Zeroize;
 
-/// Bytes that are sent at a time, less what is no whole row.
+/// Maximum size of one piece of a response in bytes; pieces hold complete rows.
 const PIECE_BYTES: usize = 1 << 16;
-/// Pieces that may wait for the network.
-const AHEAD: usize = 4;
-/// How long an answer may wait for its front in all. Fronts end what takes people too long, and the
-/// network ends what is for a front that died; this ends what a front has forgotten.
-const FORGOTTEN: Duration = Duration::from_secs(3600);
-/// Where fronts are, for limits per address.
-const FRONTS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// Maximum number of pieces that wait for the network.
+const QUEUED_PIECES: usize = 4;
+/// Time limit of a whole response. Frontends end requests of slow clients, and TCP ends those of
+/// dead frontends. This limit ends requests that a frontend never reads.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(3600);
+/// Common address of all frontends, for limits per address.
+const FRONTENDS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// What a shard says it is.
+/// The identity of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ShardIdentity {
-    /// The digest of the manifest, hexadecimal.
+    /// Digest of the manifest, in hexadecimal.
     pub(crate) manifest: String,
-    /// The first row, and the one behind the last.
+    /// First row, and last row plus 1.
     pub(crate) rows: (usize, usize),
-    /// For each key epoch what only servers with the same key and the same data can say.
+    /// For each key epoch a check value that is equal only with the same key and data.
     pub(crate) keys: Vec<(u32, String)>,
 }
 
-/// The rows of a shard, ready to answer.
+/// The loaded rows and records of a shard.
 pub struct LoadedShard {
     identity: ShardIdentity,
     rows: LocalPart,
@@ -77,12 +77,12 @@ pub struct LoadedShard {
 
 impl std::fmt::Debug for LoadedShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ShardHolding(rows {:?})", self.identity.rows)
+        write!(f, "LoadedShard(rows {:?})", self.identity.rows)
     }
 }
 
 impl LoadedShard {
-    /// Shares the part's rows and seals its records under every key.
+    /// Takes the rows of a part and encodes its records under every key.
     pub fn new(part: &BundlePart, keys: Vec<RootKey>) -> Result<LoadedShard, LoadError> {
         let manifest = part.manifest();
         let keys = check_keys(manifest, keys, &part.data_digest())?;
@@ -95,25 +95,25 @@ impl LoadedShard {
         );
         let length = manifest.record_length() + aont::OVERHEAD;
         let first = part.rows().start;
-        let seal = |key: &RootKey| {
+        let encode = |key: &RootKey| {
             let mut bytes = vec![0; length * part.rows().len()];
-            for (row, (record, place)) in (first as u64..).zip(part.records().zip(bytes.chunks_exact_mut(length))) {
-                protocol.encode_record_into(key, row, record, place);
+            for (row, (record, target)) in (first as u64..).zip(part.records().zip(bytes.chunks_exact_mut(length))) {
+                protocol.encode_record_into(key, row, record, target);
             }
             (key.epoch(), LocalRecords::new(first, length, bytes))
         };
-        let records = keys.iter().map(seal).collect();
+        let records = keys.iter().map(encode).collect();
         let identity = ShardIdentity {
             manifest: hex::encode(manifest.digest()),
             rows: (part.rows().start, part.rows().end),
             keys: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
         };
-        let ranges = part.store().max_levels();
-        let longest = wire::longest_values(ranges).max(protocol.longest_message().saturating_add(8));
+        let max_levels = part.store().max_levels();
+        let longest = wire::longest_values(max_levels).max(protocol.longest_message().saturating_add(8));
         Ok(LoadedShard { identity, rows: LocalPart::new(&SCANNER, part.store().clone(), first), records, longest })
     }
 
-    /// Which rows.
+    /// The rows of this shard.
     pub fn rows(&self) -> Range<usize> {
         self.rows.rows()
     }
@@ -129,23 +129,24 @@ struct Counts {
 struct ShardState {
     loaded: LoadedShard,
     admission: AdmissionQueue,
-    /// Values that are held for fronts, in bytes.
-    transit: Arc<EvictingPool>,
+    /// Memory of responses that wait for frontends, in bytes.
+    buffers: Arc<EvictingPool>,
     limits: Limits,
     counts: Counts,
 }
 
 impl ShardState {
-    /// A place for so many bytes. Fronts share one, and each of them limits its clients.
+    /// Reserves memory for a response. All frontends share one address; each limits its own
+    /// clients.
     fn slot(&self, bytes: usize) -> PoolSlot {
-        self.transit.enter_working(FRONTS, bytes as u64)
+        self.buffers.enter_busy(FRONTENDS, bytes as u64)
     }
 }
 
-/// A shard that has its ports and has not begun.
+/// A shard with bound ports that does not serve yet.
 pub struct ShardServer {
     shard: Arc<ShardState>,
-    inside: ShardTls,
+    tls: ShardTls,
     listener: TcpListener,
     admin: Option<TcpListener>,
 }
@@ -157,10 +158,10 @@ impl std::fmt::Debug for ShardServer {
 }
 
 impl ShardServer {
-    /// Takes the ports.
+    /// Binds the ports.
     pub async fn bind(
         loaded: LoadedShard,
-        inside: ShardTls,
+        tls: ShardTls,
         limits: Limits,
         listen: SocketAddr,
         admin: Option<SocketAddr>,
@@ -172,26 +173,26 @@ impl ShardServer {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        // One front may have all places.
+        // One frontend may use the whole admission queue.
         let admission = AdmissionQueue::new(limits.max_concurrent, limits.queue, 100);
-        let transit = EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20));
-        let shard = Arc::new(ShardState { loaded, admission, transit, limits, counts: Counts::default() });
-        Ok(ShardServer { shard, inside, listener, admin })
+        let buffers = EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20));
+        let shard = Arc::new(ShardState { loaded, admission, buffers, limits, counts: Counts::default() });
+        Ok(ShardServer { shard, tls, listener, admin })
     }
 
-    /// Where fronts connect.
+    /// Address for frontends.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Where operators connect.
+    /// Address of the admin port.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref()?.local_addr().ok()
     }
 
-    /// Answers until `stop`, then finishes what it has begun.
+    /// Serves until `stop`, then finishes the running requests.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let ShardServer { shard, inside, listener, admin } = self;
+        let ShardServer { shard, tls, listener, admin } = self;
         let (limits, graceful) = (shard.limits, GracefulShutdown::new());
         if let Some(admin) = admin {
             let router = admin_routes(shard.clone());
@@ -204,12 +205,12 @@ impl ShardServer {
             });
         }
         tokio::select! {
-            () = accept(listener, routes(shard), inside.acceptor(), &graceful) => {}
+            () = accept(listener, routes(shard), tls.acceptor(), &graceful) => {}
             () = stop => {}
         }
         let limit = Duration::from_secs(limits.shutdown_seconds);
         if tokio::time::timeout(limit, graceful.shutdown()).await.is_err() {
-            tracing::warn!("some answers did not finish in time and were dropped");
+            tracing::warn!("shutdown limit reached; dropped unfinished responses");
         }
     }
 }
@@ -251,7 +252,7 @@ fn admin_routes(shard: Arc<ShardState>) -> Router {
 }
 
 fn identity(shard: &ShardState) -> Response {
-    // Text and numbers always are JSON.
+    // Serialization of strings and numbers cannot fail.
     serde_json::to_string(&shard.loaded.identity).unwrap_or_default().into_response()
 }
 
@@ -272,30 +273,30 @@ fn metrics(shard: &ShardState) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// What a shard does not answer, in words for the front's log.
-struct Refused(StatusCode, String);
+/// Status and reason of a refused request; the reason is for the log of the frontend.
+struct ShardRefusal(StatusCode, String);
 
-impl From<(StatusCode, &str)> for Refused {
-    fn from((status, reason): (StatusCode, &str)) -> Refused {
-        Refused(status, reason.into())
+impl From<(StatusCode, &str)> for ShardRefusal {
+    fn from((status, reason): (StatusCode, &str)) -> ShardRefusal {
+        ShardRefusal(status, reason.into())
     }
 }
 
-/// Where the answer of a request goes, piece by piece.
-struct Feed {
+/// Sends a response piece by piece.
+struct ResponseSender {
     pieces: mpsc::Sender<Bytes>,
     runtime: tokio::runtime::Handle,
     deadline: tokio::time::Instant,
-    /// The right to run, until there is a first wait for the front: that may read the other shards
-    /// first, or wait for somebody's network.
+    /// Permit to compute. It is released at the first wait for the frontend, which may read other
+    /// shards first or wait for its client.
     permit: Option<RunPermit>,
-    /// The place of what is held meanwhile, which somebody else may then get.
+    /// Memory of the response. From the first wait on, other requests may evict it.
     slot: PoolSlot,
 }
 
-impl Feed {
-    /// False when the front has gone or has not read everything in time, or when somebody else has
-    /// got the place.
+impl ResponseSender {
+    /// Sends a piece. Returns false if the frontend disconnected, the time limit passed or the
+    /// response was evicted.
     fn send(&mut self, piece: Bytes) -> bool {
         let piece = match self.pieces.try_send(piece) {
             Ok(()) => return true,
@@ -304,13 +305,13 @@ impl Feed {
         };
         if let Some(permit) = self.permit.take() {
             drop(permit);
-            self.slot.rest();
+            self.slot.end_task();
         }
         self.runtime.block_on(async {
             tokio::select! {
                 sent = tokio::time::timeout_at(self.deadline, self.pieces.send(piece)) => matches!(sent, Ok(Ok(()))),
                 () = self.slot.evicted() => {
-                    tracing::warn!("an answer that waited for its front has given way to others (--transit-megabytes)");
+                    tracing::warn!("evicted a response that waited for its frontend (limits.buffer_megabytes)");
                     false
                 }
             }
@@ -318,12 +319,12 @@ impl Feed {
     }
 }
 
-/// Begins an answer of so many bytes; what is held for it has this place.
-type Begin<'b> = dyn FnMut(u64, PoolSlot) -> Feed + 'b;
+/// Starts a response of this length, whose memory is reserved by the slot.
+type Begin<'b> = dyn FnMut(u64, PoolSlot) -> ResponseSender + 'b;
 
-type Task = fn(&ShardState, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
+type Task = fn(&ShardState, &[u8], &mut Begin<'_>) -> Result<(), ShardRefusal>;
 
-/// A request, from its place in the queue to the first byte of its answer.
+/// Handles a request.
 async fn answer(shard: Arc<ShardState>, request: Request, work: Task) -> Response {
     match begin(&shard, request, work).await {
         Ok((length, body)) => {
@@ -331,113 +332,118 @@ async fn answer(shard: Arc<ShardState>, request: Request, work: Task) -> Respons
             shard.counts.bytes.fetch_add(length, Ordering::Relaxed);
             ([(header::CONTENT_LENGTH, length)], Body::new(body)).into_response()
         }
-        Err(Refused(status, reason)) => {
+        Err(ShardRefusal(status, reason)) => {
             shard.counts.refused.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%status, reason, "refused");
+            tracing::warn!(%status, reason, "refused a request");
             (status, reason).into_response()
         }
     }
 }
 
-async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
+/// Reads and queues a request, and starts to compute. Returns length and body of the response.
+async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<(u64, Pieces), ShardRefusal> {
     let reading = Limited::new(request.into_body(), shard.loaded.longest).collect();
     let upload = Duration::from_secs(shard.limits.upload_seconds);
     let body = match tokio::time::timeout(upload, reading).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => return Err(Refused(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"))),
-        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time").into()),
+        Ok(Err(error)) => {
+            return Err(ShardRefusal(StatusCode::BAD_REQUEST, format!("the request could not be read: {error}")));
+        }
+        Err(_) => {
+            return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive within limits.upload_seconds").into());
+        }
     };
-    let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
-    let turn = shard.admission.enter(FRONTS).ok_or_else(overloaded)?;
+    let overloaded = || ShardRefusal::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has too many requests"));
+    let turn = shard.admission.enter(FRONTENDS).ok_or_else(overloaded)?;
     let waiting = Duration::from_secs(shard.limits.queue_seconds);
     let permit: RunPermit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or_else(overloaded)?;
-    let (head, answered) = tokio::sync::oneshot::channel();
+    let (head, started) = tokio::sync::oneshot::channel();
     let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
     tokio::task::spawn_blocking(move || {
         let (mut head, mut permit) = (Some(head), Some(permit));
-        let deadline = tokio::time::Instant::now() + FORGOTTEN;
+        let deadline = tokio::time::Instant::now() + RESPONSE_LIMIT;
         let mut begin = |length: u64, slot: PoolSlot| {
-            let (pieces, received) = mpsc::channel(AHEAD);
+            let (pieces, received) = mpsc::channel(QUEUED_PIECES);
             if let Some(head) = head.take() {
                 let _ = head.send(Ok((length, Pieces(received))));
             }
-            Feed { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), slot }
+            ResponseSender { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), slot }
         };
         let done = work(&shard, &body, &mut begin);
         if let (Err(refused), Some(head)) = (done, head.take()) {
             let _ = head.send(Err(refused));
         }
-        // Shares: where this was the only copy, it is wiped.
+        // The request contains secret shares. Zeroizes it if this is the only reference.
         if let Ok(mut body) = body.try_into_mut() {
             body.as_mut().zeroize();
         }
     });
-    let failed = || Refused::from((StatusCode::INTERNAL_SERVER_ERROR, "the shard failed; its log has the reason"));
-    answered.await.unwrap_or_else(|_| Err(failed()))
+    let failed = || ShardRefusal::from((StatusCode::INTERNAL_SERVER_ERROR, "internal error of the shard; see its log"));
+    started.await.unwrap_or_else(|_| Err(failed()))
 }
 
-fn malformed() -> Refused {
-    (StatusCode::BAD_REQUEST, "this is no request for rows of these ranges; front and shard are of different releases")
-        .into()
+fn malformed() -> ShardRefusal {
+    (StatusCode::BAD_REQUEST, "malformed request; frontend and shard may be of different releases").into()
 }
 
-fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), ShardRefusal> {
     let part = &shard.loaded.rows;
-    let (functions, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
+    let (functions, bucket_indices) = wire::read_values(body, part.max_levels()).ok_or_else(malformed)?;
     let row = functions.bytes_per_row();
-    let mut left = part.rows().len() * row;
-    // In stored order values are computed as they are read, and nothing is held.
-    let slot = shard.slot(if digits.is_some() { left } else { 0 });
+    let mut remaining = part.rows().len() * row;
+    // In stored order, values are computed while they are read and need no buffer.
+    let slot = shard.slot(if bucket_indices.is_some() { remaining } else { 0 });
     let mut values = part
-        .evaluate(&functions, digits.as_ref())
-        .map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut feed = begin(left as u64, slot);
-    while left > 0 {
-        let mut piece = vec![0; (PIECE_BYTES / row * row).min(left)];
+        .evaluate(&functions, bucket_indices.as_ref())
+        .map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let mut sender = begin(remaining as u64, slot);
+    while remaining > 0 {
+        let mut piece = vec![0; (PIECE_BYTES / row * row).min(remaining)];
         if let Err(error) = values.read(&mut piece) {
-            tracing::error!(%error, "the rows gave no values");
+            tracing::error!(%error, "evaluation of row functions failed");
             return Ok(());
         }
-        left -= piece.len();
-        if !feed.send(piece.into()) {
+        remaining -= piece.len();
+        if !sender.send(piece.into()) {
             return Ok(());
         }
     }
     Ok(())
 }
 
-fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), ShardRefusal> {
     let part = &shard.loaded.rows;
-    let entries = wire::read_sums(body, part.ranges()).ok_or_else(malformed)?;
+    let entries = wire::read_sums(body, part.max_levels()).ok_or_else(malformed)?;
     let mut rest = entries.as_slice();
-    let tables = part.ranges().iter().map(|&range| {
-        let (table, behind) = rest.split_at(range as usize + 1);
-        rest = behind;
+    let tables = part.max_levels().iter().map(|&max_level| {
+        let (table, tail) = rest.split_at(max_level as usize + 1);
+        rest = tail;
         table
     });
     let tables: Vec<&[u64]> = tables.collect();
     let slot = shard.slot(8 * part.rows().len());
     let mut sums = vec![0; part.rows().len()];
-    part.table_sums(&tables, &mut sums).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut feed = begin(8 * sums.len() as u64, slot);
+    part.table_sums(&tables, &mut sums).map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let mut sender = begin(8 * sums.len() as u64, slot);
     let mut pieces = sums.chunks(PIECE_BYTES / 8);
-    let _ = pieces.all(|sums| feed.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
+    let _ = pieces.all(|sums| sender.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
     sums.zeroize();
     Ok(())
 }
 
-fn records(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn records(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), ShardRefusal> {
     let (epoch, selection) = wire::read_records(body).ok_or_else(malformed)?;
-    let records = shard.loaded.records.iter().find(|(held, _)| *held == epoch);
-    let (_, records) = records.ok_or_else(|| Refused(StatusCode::CONFLICT, format!("no key for epoch {epoch}")))?;
+    let records = shard.loaded.records.iter().find(|(loaded, _)| *loaded == epoch);
+    let (_, records) =
+        records.ok_or_else(|| ShardRefusal(StatusCode::CONFLICT, format!("no root key for key epoch {epoch}")))?;
     let sum = SCANNER.run(|| records.sum(&selection));
-    let sum = sum.map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let sum = sum.map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
     begin(sum.len() as u64, shard.slot(sum.len())).send(sum.into());
     Ok(())
 }
 
-/// An answer on its way out. It ends early if the work did: the length in its head then tells the
-/// front.
+/// Body of a response. It ends early if the computation failed; the frontend notices that by the
+/// Content-Length.
 struct Pieces(mpsc::Receiver<Bytes>);
 
 impl http_body::Body for Pieces {

@@ -1,9 +1,9 @@
-//! The shards of a front: where they are, which rows they have, and whether these are all.
+//! The shards of a frontend: their addresses, their rows, and whether all rows are available.
 //!
-//! A front asks every address what it is. It believes a shard that has the same manifest, the same
-//! keys and the same data, and it answers while the rows of all shards together are exactly the
-//! rows of the database. Addresses may come from a file that is read again when it changes: a shard
-//! that was started elsewhere is taken in within a second, and so is one that is back.
+//! A frontend requests the identity of every shard. It accepts a shard with the same manifest, keys
+//! and data. It answers queries while the rows of all shards are exactly the rows of the database.
+//! Addresses may come from a file, which is read again when it changes. The frontend finds a new or
+//! restarted shard within a second.
 
 use super::addresses::{UnavailableShard, addresses};
 use super::service::ShardIdentity;
@@ -25,26 +25,26 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// How often the file is looked at, and shards that are missing are asked again.
-const SOON: Duration = Duration::from_millis(500);
-/// How often shards are asked while all is well.
-const LATER: Duration = Duration::from_secs(5);
-/// The longest answer of a shard about itself.
-const MOST_IDENTITY: u64 = 64 << 10;
+/// Interval for reading the file of addresses, and for probing while rows are missing.
+const SHORT_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval for probing while all rows are available; also the time limit of one probe.
+const LONG_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum length of the identity of a shard in bytes.
+const MAX_IDENTITY: u64 = 64 << 10;
 
-/// The shards of a front, in its configuration.
+/// Configuration of the shards of a frontend.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShardsConfig {
-    /// Their addresses, `host:port`; `https://` before it is read over.
+    /// Addresses of the shards, `host:port`; the prefix `https://` is ignored.
     pub addresses: Vec<String>,
-    /// A file with an address per line, read again when it changes.
+    /// File with one address per line; read again when it changes.
     pub file: Option<PathBuf>,
-    /// The certificate that front and shards show each other, PEM.
+    /// Certificate that frontends and shards share (PEM file).
     pub certificate: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate (PEM file).
     pub key: PathBuf,
-    /// How long a shard may be silent while it answers.
+    /// Maximum time without a byte of a response, in seconds.
     pub stall_seconds: u64,
 }
 
@@ -55,79 +55,79 @@ impl Default for ShardsConfig {
     }
 }
 
-/// Why shards do not make a server.
+/// Why the shards do not form a complete server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardsError {
-    /// The file of addresses cannot be read.
+    /// The file of addresses is missing or invalid.
     #[error("shards: {path}: {reason}")]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// More addresses than a front asks.
-    #[error("{have} addresses of shards; a front takes at most {most}")]
+    /// There are too many addresses.
+    #[error("shards: {have} addresses are configured; the limit is {most}")]
     TooMany {
-        /// Different ones.
+        /// Number of different addresses.
         have: usize,
-        /// As many as there may be.
+        /// The limit.
         most: usize,
     },
-    /// A shard of another bundle.
-    #[error("shard {address} has rows of another bundle (its manifest is {manifest})")]
+    /// A shard serves another bundle.
+    #[error("shard {address} serves another bundle (manifest digest {manifest})")]
     OtherBundle {
-        /// Which shard.
+        /// The shard.
         address: String,
-        /// Its manifest's digest.
+        /// Digest of its manifest.
         manifest: String,
     },
-    /// A shard with another root key, or with other data under the same manifest.
+    /// A shard has another root key, or other data under the same manifest.
     #[error(
-        "shard {address} has another root key for epoch {epoch} than this front, or other data under the same manifest"
+        "shard {address} has another root key for key epoch {epoch} than this frontend, or other data under the same manifest"
     )]
     OtherKey {
-        /// Which shard.
+        /// The shard.
         address: String,
-        /// Which epoch.
+        /// The key epoch.
         epoch: u32,
     },
-    /// Two shards with the same rows.
-    #[error("shards {first} and {second} both have row {row}")]
+    /// Two shards serve the same rows.
+    #[error("shards {first} and {second} both serve row {row}")]
     Overlap {
-        /// The one.
+        /// The first shard.
         first: String,
-        /// The other.
+        /// The second shard.
         second: String,
-        /// Counted from 0.
+        /// The first common row, counted from 0.
         row: usize,
     },
-    /// A shard with rows that the database does not have.
-    #[error("shard {address} has rows {} to {}, and the database has {total}", rows.start, rows.end)]
+    /// A shard serves rows that do not exist.
+    #[error("shard {address} serves rows {} to {}, but the database has {total} rows", rows.start, rows.end)]
     Beyond {
-        /// Which shard.
+        /// The shard.
         address: String,
         /// Its rows.
         rows: Range<usize>,
-        /// All rows.
+        /// Number of rows of the database.
         total: usize,
     },
-    /// Nobody has these rows.
-    #[error("no shard has rows {} to {}{}", rows.start, rows.end, if away.is_empty() { String::new() } else { format!(" ({})", away.join("; ")) })]
+    /// No available shard serves these rows.
+    #[error("no shard serves rows {} to {}{}", rows.start, rows.end, if unavailable.is_empty() { String::new() } else { format!(" ({})", unavailable.join("; ")) })]
     Missing {
-        /// Which.
+        /// The missing rows.
         rows: Range<usize>,
-        /// Shards that did not answer.
-        away: Vec<String>,
+        /// Why shards are not available.
+        unavailable: Vec<String>,
     },
-    /// The parts do not fit together.
+    /// The parts of the shards do not form a table.
     #[error(transparent)]
     Parts(#[from] PartError),
 }
 
 impl ShardsError {
-    /// Which rows cannot be had, where it is about some.
+    /// The rows that are not available, if the error concerns some.
     pub(crate) fn rows(&self) -> Option<Range<usize>> {
         match self {
             ShardsError::Missing { rows, .. } => Some(rows.clone()),
@@ -136,8 +136,8 @@ impl ShardsError {
         }
     }
 
-    /// Whether waiting may help.
-    pub(crate) fn shared_scans(&self) -> bool {
+    /// Whether the error may disappear without a change of the configuration.
+    pub(crate) fn is_temporary(&self) -> bool {
         matches!(self, ShardsError::Missing { .. } | ShardsError::File { .. })
     }
 }
@@ -145,49 +145,52 @@ impl ShardsError {
 /// The shards of one version of the database.
 pub struct ShardSet {
     config: ShardsConfig,
-    inside: ShardTls,
+    tls: ShardTls,
     manifest: String,
     rows: usize,
-    ranges: Arc<[u32]>,
+    max_levels: Arc<[u32]>,
     record_length: usize,
     checks: Vec<(u32, String)>,
     runtime: Handle,
     state: RwLock<State>,
-    /// A request has failed: look again at once.
+    /// Signals that a request failed and that shards must be probed at once.
     wake: Notify,
 }
 
 impl std::fmt::Debug for ShardSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shards({:?})", self.config.addresses)
+        write!(f, "ShardSet({:?})", self.config.addresses)
     }
 }
 
 /// A shard and its rows.
-type Known = (Arc<ShardClient>, Range<usize>);
+type KnownShard = (Arc<ShardClient>, Range<usize>);
 
 struct State {
-    known: Vec<Known>,
+    known: Vec<KnownShard>,
     layout: Result<Arc<ShardLayout>, ShardsError>,
 }
 
 impl ShardSet {
-    /// For the database of this manifest under these keys, which are bound to its data. Asks nobody
-    /// yet.
+    /// The shards for the database of this manifest and these keys, which are bound to its data.
+    /// Sends no request yet.
     pub(crate) fn new(
         config: ShardsConfig,
         manifest: &Manifest,
         keys: &[RootKey],
         runtime: Handle,
     ) -> Result<ShardSet, ShardTlsError> {
-        let inside = ShardTls::load(&config.certificate, &config.key)?;
-        let layout = Err(ShardsError::Missing { rows: 0..manifest.rows(), away: vec!["nobody was asked yet".into()] });
+        let tls = ShardTls::load(&config.certificate, &config.key)?;
+        let layout = Err(ShardsError::Missing {
+            rows: 0..manifest.rows(),
+            unavailable: vec!["no shard has been probed yet".into()],
+        });
         Ok(ShardSet {
             config,
-            inside,
+            tls,
             manifest: hex::encode(manifest.digest()),
             rows: manifest.rows(),
-            ranges: manifest.schema().max_levels().into(),
+            max_levels: manifest.schema().max_levels().into(),
             record_length: manifest.record_length() + aont::OVERHEAD,
             checks: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
             runtime,
@@ -196,54 +199,56 @@ impl ShardSet {
         })
     }
 
-    /// The rows as they can be had now, or why not.
+    /// The parts that are available now, or the reason why rows are missing.
     pub(crate) fn layout(&self) -> Result<Arc<ShardLayout>, ShardsError> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).layout.clone()
     }
 
-    /// Something could not be had: look who is there.
-    pub(crate) fn doubt(&self) {
+    /// Starts a probe at once, because a request failed.
+    pub(crate) fn request_probe(&self) {
         self.wake.notify_one();
     }
 
-    /// Asks all shards once. What contradicts is an error; what is missing may come later. Gives
-    /// whoever is away although all rows are there.
+    /// Probes all shards once and updates the layout. Returns the unavailable shards if all rows
+    /// are available without them.
     pub(crate) async fn probe(&self) -> Result<Vec<UnavailableShard>, ShardsError> {
-        let found = self.look().await;
+        let found = self.find_shards().await;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let (known, away) = found.inspect_err(|error| state.layout = Err(error.clone()))?;
-        let same = |(a, b): (&Known, &Known)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
+        let (known, unavailable) = found.inspect_err(|error| state.layout = Err(error.clone()))?;
+        let same = |(a, b): (&KnownShard, &KnownShard)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
         if state.layout.is_err() || state.known.len() != known.len() || !state.known.iter().zip(&known).all(same) {
             let layout = self.layout_of(&known);
             state.known = known;
             state.layout = layout.map(Arc::new);
         }
-        state.layout.clone().map(|_| away)
+        state.layout.clone().map(|_| unavailable)
     }
 
-    /// Asks again and again, as long as somebody has these shards.
+    /// Probes the shards repeatedly until this set is dropped.
     pub(crate) fn watch(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.runtime.spawn(async move {
-            let (mut before, mut missed) = (None, vec![]);
+            let (mut last_error, mut warned) = (None, vec![]);
             while let Some(shards) = Weak::upgrade(&weak) {
-                let surveyed = shards.probe().await;
-                if let Ok(away) = &surveyed {
-                    missed = warn_once(missed, away);
+                let probed = shards.probe().await;
+                if let Ok(unavailable) = &probed {
+                    warned = warn_once(warned, unavailable);
                 }
-                let now = surveyed.err();
-                match &now {
-                    Some(error) if now != before => tracing::error!(%error, "the shards are not complete"),
-                    None if before.is_some() => tracing::info!("the shards are complete"),
+                let current = probed.err();
+                match &current {
+                    Some(error) if current != last_error => {
+                        tracing::error!(%error, "rows are missing; searches are refused")
+                    }
+                    None if last_error.is_some() => tracing::info!("all rows are available"),
                     _ => {}
                 }
                 let file = addresses(&shards.config).ok();
-                let pause = if now.is_some() { SOON } else { LATER };
-                before = now;
+                let pause = if current.is_some() { SHORT_INTERVAL } else { LONG_INTERVAL };
+                last_error = current;
                 let mut waited = Duration::ZERO;
                 while waited < pause {
-                    let woken = tokio::time::timeout(SOON, shards.wake.notified()).await.is_ok();
-                    waited += SOON;
+                    let woken = tokio::time::timeout(SHORT_INTERVAL, shards.wake.notified()).await.is_ok();
+                    waited += SHORT_INTERVAL;
                     if woken || addresses(&shards.config).ok() != file {
                         break;
                     }
@@ -252,69 +257,75 @@ impl ShardSet {
         });
     }
 
-    /// Who is there, in the order of their rows, which are all rows; and who is not.
-    async fn look(&self) -> Result<(Vec<Known>, Vec<UnavailableShard>), ShardsError> {
-        let (addresses, mut away) = addresses(&self.config)?;
+    /// The available shards in the order of their rows, and the unavailable shards. An error if the
+    /// available shards do not serve exactly all rows.
+    async fn find_shards(&self) -> Result<(Vec<KnownShard>, Vec<UnavailableShard>), ShardsError> {
+        let (addresses, mut unavailable) = addresses(&self.config)?;
         let shards: Vec<Arc<ShardClient>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
-            let patience = Duration::from_secs(self.config.stall_seconds);
+            let stall_timeout = Duration::from_secs(self.config.stall_seconds);
             let shard = |address: String| match known(&address) {
                 Some((shard, _)) => shard.clone(),
-                None => Arc::new(ShardClient::new(address, self.inside.clone(), patience)),
+                None => Arc::new(ShardClient::new(address, self.tls.clone(), stall_timeout)),
             };
             addresses.into_iter().map(shard).collect()
         };
-        let asking: Vec<_> = shards
+        let probes: Vec<_> = shards
             .into_iter()
             .map(|shard| {
                 self.runtime.spawn(async move {
-                    let identity = tokio::time::timeout(LATER, identity(&shard)).await;
-                    let late = || Err(format!("shard {}: no answer within {} s", shard.address(), LATER.as_secs()));
+                    let identity = tokio::time::timeout(LONG_INTERVAL, identity(&shard)).await;
+                    let late =
+                        || Err(format!("shard {}: no response within {} s", shard.address(), LONG_INTERVAL.as_secs()));
                     (shard.clone(), identity.unwrap_or_else(|_| late()))
                 })
             })
             .collect();
         let mut known = vec![];
-        for asked in asking {
-            match asked.await {
+        for probe in probes {
+            match probe.await {
                 Ok((shard, Ok(identity))) => {
-                    let rows = self.believe(&shard, &identity)?;
+                    let rows = self.check_identity(&shard, &identity)?;
                     known.push((shard, rows));
                 }
-                Ok((shard, Err(why))) => away.push(UnavailableShard { who: shard.address().into(), why }),
-                Err(error) => away.push(UnavailableShard { who: "a shard".into(), why: error.to_string() }),
+                Ok((shard, Err(reason))) => {
+                    unavailable.push(UnavailableShard { address: shard.address().into(), reason })
+                }
+                Err(error) => {
+                    unavailable.push(UnavailableShard { address: "a shard".into(), reason: error.to_string() })
+                }
             }
         }
         known.sort_by_key(|(_, rows)| (rows.start, rows.end));
-        let missing = |rows, away: Vec<UnavailableShard>| {
-            let away = away.into_iter().map(|away| away.why).collect();
-            Err(ShardsError::Missing { rows, away })
+        let missing = |rows, unavailable: Vec<UnavailableShard>| {
+            let unavailable = unavailable.into_iter().map(|shard| shard.reason).collect();
+            Err(ShardsError::Missing { rows, unavailable })
         };
         let mut next = 0;
-        let mut before: Option<&Known> = None;
+        let mut previous: Option<&KnownShard> = None;
         for entry in &known {
             let (shard, rows) = entry;
-            if let Some((other, _)) = before.filter(|_| rows.start < next) {
+            if let Some((other, _)) = previous.filter(|_| rows.start < next) {
                 let (first, second) = (other.address().into(), shard.address().into());
                 return Err(ShardsError::Overlap { first, second, row: rows.start });
             }
             if rows.start > next {
-                return missing(next..rows.start, away);
+                return missing(next..rows.start, unavailable);
             }
-            (next, before) = (rows.end, Some(entry));
+            (next, previous) = (rows.end, Some(entry));
         }
         match next == self.rows {
-            true => Ok((known, away)),
-            false => missing(next..self.rows, away),
+            true => Ok((known, unavailable)),
+            false => missing(next..self.rows, unavailable),
         }
     }
 
-    /// Which rows a shard has, if it is one of this database.
-    fn believe(&self, shard: &ShardClient, identity: &ShardIdentity) -> Result<Range<usize>, ShardsError> {
+    /// The rows of a shard, if it serves this database.
+    fn check_identity(&self, shard: &ShardClient, identity: &ShardIdentity) -> Result<Range<usize>, ShardsError> {
         let address = || shard.address().to_owned();
         if identity.manifest != self.manifest {
-            // Only hexadecimal digits of a stranger go into a log.
+            // An unchecked value must not inject other characters into the log.
             let manifest = identity.manifest.chars().filter(char::is_ascii_hexdigit).take(64).collect();
             return Err(ShardsError::OtherBundle { address: address(), manifest });
         }
@@ -328,32 +339,33 @@ impl ShardSet {
         }
     }
 
-    fn layout_of(&self, known: &[Known]) -> Result<ShardLayout, ShardsError> {
+    fn layout_of(&self, known: &[KnownShard]) -> Result<ShardLayout, ShardsError> {
         let remotes = || {
-            let remote = |(shard, rows): &Known| RemoteShard {
+            let remote = |(shard, rows): &KnownShard| RemoteShard {
                 shard: shard.clone(),
                 rows: rows.clone(),
                 runtime: self.runtime.clone(),
             };
             known.iter().map(remote)
         };
-        let part = |remote| -> Arc<dyn RowPart> { Arc::new(RemoteRows { remote, ranges: self.ranges.clone() }) };
+        let part =
+            |remote| -> Arc<dyn RowPart> { Arc::new(RemoteRows { remote, max_levels: self.max_levels.clone() }) };
         let rows = RowParts::new(remotes().map(part).collect())?;
         let length = self.record_length;
-        let sealed = self.checks.iter().map(|&(epoch, _)| {
+        let records = self.checks.iter().map(|&(epoch, _)| {
             let part = |remote| -> Arc<dyn RecordPart> { Arc::new(RemoteRecords { remote, epoch, length }) };
             Ok(AontRecords { epoch, records: RecordParts::new(remotes().map(part).collect())? })
         });
-        Ok(ShardLayout { rows, sealed: sealed.collect::<Result<_, PartError>>()? })
+        Ok(ShardLayout { rows, records: records.collect::<Result<_, PartError>>()? })
     }
 
-    /// Waits until all rows can be had, or until waiting does not help.
+    /// Waits until all rows are available. Returns early on an error that is not temporary.
     pub(crate) async fn complete(&self, limit: Duration) -> Result<(), ShardsError> {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             match self.probe().await {
-                Err(error) if error.shared_scans() && tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(SOON).await
+                Err(error) if error.is_temporary() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(SHORT_INTERVAL).await
                 }
                 result => return result.map(|_| ()),
             }
@@ -361,29 +373,33 @@ impl ShardSet {
     }
 }
 
-/// Which rows a part could not give, where it is about some.
+/// The rows that a part could not provide, if the error concerns some.
 pub(crate) fn rows_of(error: &PartError) -> Option<Range<usize>> {
     match error {
-        PartError::Unavailable { rows, .. } | PartError::NoSymbol(rows) => Some(rows.clone()),
+        PartError::Unavailable { rows, .. } | PartError::NotReduced(rows) => Some(rows.clone()),
         _ => None,
     }
 }
 
-/// Warns of everybody who is away and not needed, once as long as it lasts. Gives who they are.
-fn warn_once(before: Vec<String>, away: &[UnavailableShard]) -> Vec<String> {
-    for away in away.iter().filter(|away| !before.contains(&away.who)) {
-        tracing::warn!(reason = away.why, "all rows are there without this shard; take it off the list, or see to it");
+/// Logs a warning for each unavailable shard that is not in `warned`. Returns the addresses of all
+/// unavailable shards.
+fn warn_once(warned: Vec<String>, unavailable: &[UnavailableShard]) -> Vec<String> {
+    for shard in unavailable.iter().filter(|shard| !warned.contains(&shard.address)) {
+        tracing::warn!(reason = shard.reason, "redundant shard is unreachable; fix it or remove its address");
     }
-    away.iter().map(|away| away.who.clone()).collect()
+    unavailable.iter().map(|shard| shard.address.clone()).collect()
 }
 
 async fn identity(shard: &Arc<ShardClient>) -> Result<ShardIdentity, String> {
-    let reply = shard.ask(Method::GET, IDENTITY, Bytes::new()).await?;
-    let length = reply.length();
-    if length > MOST_IDENTITY {
-        return Err(format!("shard {}: {length} bytes are no answer of a shard", shard.address()));
+    let response = shard.request(Method::GET, IDENTITY, Bytes::new()).await?;
+    let length = response.length();
+    if length > MAX_IDENTITY {
+        return Err(format!(
+            "shard {}: its identity has {length} bytes; the limit is {MAX_IDENTITY} bytes",
+            shard.address()
+        ));
     }
-    let text = reply.whole(length as usize).await?;
+    let text = response.complete(length as usize).await?;
     serde_json::from_slice(&text)
-        .map_err(|error| format!("shard {}: this is no answer of a shard: {error}", shard.address()))
+        .map_err(|error| format!("shard {}: its identity is not valid JSON: {error}", shard.address()))
 }

@@ -1,5 +1,5 @@
-//! Front and shards of one server know each other by one certificate that all of them have and
-//! nobody else: each shows it, and takes no other.
+//! Mutual TLS between the frontends and shards of one server. All of them share one certificate.
+//! Each presents it and accepts no other.
 
 use crate::tls::mtls_acceptor::MtlsAcceptor;
 use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
@@ -10,11 +10,10 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name in the certificate. Shards are known by the certificate and not by where they are, so
-/// that they can move.
+/// The name in the certificate. It is not the host name of a shard, so that shards can move.
 pub const SHARD_NAME: &str = "shard.ifonly.internal";
 
-/// Both ends of what front and shards say to each other.
+/// TLS configuration of both sides.
 #[derive(Clone)]
 pub struct ShardTls {
     client: Arc<ClientConfig>,
@@ -24,29 +23,29 @@ pub struct ShardTls {
 
 impl std::fmt::Debug for ShardTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Inside(..)")
+        f.write_str("ShardTls(..)")
     }
 }
 
-/// Why front and shards cannot know each other.
+/// Why TLS between frontends and shards cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardTlsError {
-    /// Certificate or key.
+    /// The certificate or key file is invalid.
     #[error("shards: {0}")]
     Tls(#[from] TlsError),
-    /// A certificate that cannot be checked against.
-    #[error("shards: {path}: {error}; `ifonly keygen --certificate` makes one")]
+    /// The certificate cannot be a trust anchor.
+    #[error("shards: {path}: {error}; generate a certificate with `ifonly keygen`")]
     Certificate {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         error: String,
     },
 }
 
 impl ShardTls {
-    /// From PEM files.
+    /// Loads certificate and key from PEM files.
     pub fn load(certificate: &Path, key: &Path) -> Result<ShardTls, ShardTlsError> {
         let unusable = |error: String| ShardTlsError::Certificate { path: certificate.into(), error };
         let (chain, key) = (pem_chain(certificate)?, pem_key(key)?);
@@ -78,19 +77,19 @@ impl ShardTls {
         self.client.clone()
     }
 
-    /// For fronts, which show this very certificate.
+    /// Acceptor for frontends, which must present this certificate.
     pub(crate) fn acceptor(&self) -> Arc<MtlsAcceptor> {
-        MtlsAcceptor::new(self.server.clone(), self.certificate.clone(), "fronts")
+        MtlsAcceptor::new(self.server.clone(), self.certificate.clone(), "shard")
     }
 
-    /// Whether the other end has shown this very certificate.
+    /// Whether the other side presented this certificate.
     pub(crate) fn is_shown(&self, shown: Option<&[CertificateDer<'_>]>) -> bool {
         shows(shown, &self.certificate)
     }
 
-    /// Whom a front expects.
+    /// The server name that a frontend expects.
     pub(crate) fn name() -> ServerName<'static> {
-        // Unwrap safety: a constant, and a name.
-        ServerName::try_from(SHARD_NAME).expect("a name")
+        // Unwrap safety: the constant is a valid DNS name.
+        ServerName::try_from(SHARD_NAME).expect("SHARD_NAME is a valid DNS name")
     }
 }

@@ -1,14 +1,20 @@
-//! What a front says to a shard: forms to evaluate, tables to sum, records to add up. Lengths
-//! follow from what both know (the ranges of the features, the rows of the part), so a request has
-//! none of its own and must be exactly as long as it should be.
+//! Requests of a frontend to a shard: row functions to evaluate, tables to sum, records to add.
+//!
+//! Lengths follow from the maximum levels of the features and the rows of the part, which both
+//! sides know. So a request has no length fields, except for the number of row functions, and must
+//! have exactly the expected length.
 //!
 //! ```text
-//! values   q (8)  0, or 1 and the key of the digits (1 + 16)  number of forms (1)  each: constant (8) shape (1) coefficients (8 each)
-//! sums     all tables' entries (8 each)
-//! records  key epoch (4)  stripes (4), 0 for a subset  bits or factors of the part's rows
+//! values   q (8)
+//!          0 (1), or 1 (1) and the key of the bucket indices (16)
+//!          number of row functions (1)
+//!          for each: constant (8), kind (1), coefficients (8 each)
+//! sums     entries of all tables (8 each)
+//! records  key epoch (4), stripes (4; 0 for a subset), bits or factors of the rows of the part
 //! ```
-//! Numbers are little-endian. Shapes: 0 linear (norm, then a slope per feature), 1 polynomial (a
-//! byte with the degree first, then by degree and feature), 2 table (every entry of every feature).
+//! Numbers are little-endian; lengths in bytes are in parentheses. Kinds: 0 is linear (norm, then a
+//! slope per feature), 1 is polynomial (degree (1), then coefficients by degree and feature), 2 is
+//! table (every entry of every feature).
 
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
@@ -16,38 +22,38 @@ use ifonly_algebra::shuffle::BucketIndices;
 use ifonly_scan::parts::{RowFunctions, Selection};
 use zeroize::Zeroizing;
 
-/// More forms than any program has.
-const MOST_FORMS: u8 = 32;
-/// More stripes than records have: at most one for every server, and those are the elements of
-/// GF(2^8) other than zero.
-const MOST_STRIPES: usize = 255;
-/// A higher degree than any scheme's.
-const MOST_DEGREE: u8 = 64;
+/// Maximum number of row functions; no row program has more.
+const MAX_ROW_FUNCTIONS: u8 = 32;
+/// Maximum number of stripes of a record: one per server, and there are at most as many servers as
+/// non-zero elements of GF(2^8).
+const MAX_STRIPES: usize = 255;
+/// Maximum degree of a polynomial row function; no scheme has a higher one.
+const MAX_DEGREE: u8 = 64;
 
-/// Shares on their way: wiped when they have been sent.
+/// An encoded request. It contains secret shares, so it is zeroized after sending.
 pub(crate) type ZeroizedBytes = Zeroizing<Vec<u8>>;
 
-/// Forms, and for a shuffled answer the digits of its order.
-pub(crate) fn values(functions: &RowFunctions, digits: Option<&BucketIndices>) -> ZeroizedBytes {
+/// Encodes row functions and, for a shuffled answer, the bucket indices of its row order.
+pub(crate) fn values(functions: &RowFunctions, bucket_indices: Option<&BucketIndices>) -> ZeroizedBytes {
     let mut bytes = Zeroizing::new(Vec::with_capacity(
         32 + functions.row_functions().iter().map(|function| 9 + 8 * size(function)).sum::<usize>(),
     ));
     bytes.extend(functions.field().q().to_le_bytes());
-    match digits {
+    match bucket_indices {
         None => bytes.push(0),
-        Some(digits) => {
+        Some(bucket_indices) => {
             bytes.push(1);
-            bytes.extend(digits.key());
+            bytes.extend(bucket_indices.key());
         }
     }
-    // A program has a few forms.
+    // No truncation: a row program has at most `MAX_ROW_FUNCTIONS` functions.
     bytes.push(functions.row_functions().len() as u8);
     let push = |bytes: &mut ZeroizedBytes, elements: &mut dyn Iterator<Item = &FieldElement>| {
         elements.for_each(|element| bytes.extend(element.value().to_le_bytes()));
     };
     for function in functions.row_functions() {
         push(&mut bytes, &mut std::iter::once(&function.constant));
-        match &function.shape {
+        match &function.kind {
             RowFunctionKind::Linear { norm, slope } => {
                 bytes.push(0);
                 push(&mut bytes, &mut std::iter::once(norm).chain(slope));
@@ -66,7 +72,7 @@ pub(crate) fn values(functions: &RowFunctions, digits: Option<&BucketIndices>) -
 }
 
 fn size(function: &RowFunction) -> usize {
-    match &function.shape {
+    match &function.kind {
         RowFunctionKind::Linear { slope, .. } => 1 + slope.len(),
         RowFunctionKind::Polynomial(vectors) | RowFunctionKind::Table(vectors) => {
             1 + vectors.iter().map(Vec::len).sum::<usize>()
@@ -74,59 +80,62 @@ fn size(function: &RowFunction) -> usize {
     }
 }
 
-/// The most bytes of such a request for rows of these ranges.
-pub(crate) fn longest_values(ranges: &[u32]) -> usize {
-    let entries: usize = ranges.iter().map(|&range| range as usize + 1).sum();
-    let function = 16 + 8 * entries.max((1 + usize::from(MOST_DEGREE)) * ranges.len());
-    32 + usize::from(MOST_FORMS) * function
+/// Maximum length of a `values` request for rows with these maximum levels.
+pub(crate) fn longest_values(max_levels: &[u32]) -> usize {
+    let entries: usize = max_levels.iter().map(|&max_level| max_level as usize + 1).sum();
+    let function = 16 + 8 * entries.max((1 + usize::from(MAX_DEGREE)) * max_levels.len());
+    32 + usize::from(MAX_ROW_FUNCTIONS) * function
 }
 
-/// What [`values`] wrote, for rows of these ranges; `None` if it is anything else.
-pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(RowFunctions, Option<BucketIndices>)> {
+/// Decodes the output of [`values`] for rows with these maximum levels; `None` if it is malformed.
+pub(crate) fn read_values(bytes: &[u8], max_levels: &[u32]) -> Option<(RowFunctions, Option<BucketIndices>)> {
     let mut reader = RequestReader(bytes);
     let field = Field::new(reader.number()?).ok()?;
-    let digits = match reader.byte()? {
+    let bucket_indices = match reader.byte()? {
         0 => None,
         1 => Some(BucketIndices::from_key(*reader.take(16)?.first_chunk()?)),
         _ => return None,
     };
-    let count = reader.byte().filter(|count| (1..=MOST_FORMS).contains(count))?;
-    let features = ranges.len();
+    let count = reader.byte().filter(|count| (1..=MAX_ROW_FUNCTIONS).contains(count))?;
+    let features = max_levels.len();
     let mut functions = vec![];
     for _ in 0..count {
         let constant = reader.element(&field)?;
-        let shape = match reader.byte()? {
+        let kind = match reader.byte()? {
             0 => RowFunctionKind::Linear { norm: reader.element(&field)?, slope: reader.elements(&field, features)? },
             1 => {
-                let degree = reader.byte().filter(|degree| (1..=MOST_DEGREE).contains(degree))?;
+                let degree = reader.byte().filter(|degree| (1..=MAX_DEGREE).contains(degree))?;
                 RowFunctionKind::Polynomial(
                     (0..degree).map(|_| reader.elements(&field, features)).collect::<Option<_>>()?,
                 )
             }
             2 => RowFunctionKind::Table(
-                ranges.iter().map(|&range| reader.elements(&field, range as usize + 1)).collect::<Option<_>>()?,
+                max_levels
+                    .iter()
+                    .map(|&max_level| reader.elements(&field, max_level as usize + 1))
+                    .collect::<Option<_>>()?,
             ),
             _ => return None,
         };
-        functions.push(RowFunction { shape, constant });
+        functions.push(RowFunction { kind, constant });
     }
-    reader.0.is_empty().then(|| (RowFunctions::new(&field, functions), digits))
+    reader.0.is_empty().then(|| (RowFunctions::new(&field, functions), bucket_indices))
 }
 
-/// Tables to sum.
+/// Encodes tables to sum.
 pub(crate) fn sums(tables: &[&[u64]]) -> ZeroizedBytes {
     Zeroizing::new(tables.iter().flat_map(|table| *table).flat_map(|entry| entry.to_le_bytes()).collect())
 }
 
-/// What [`sums`] wrote, all tables one after another.
-pub(crate) fn read_sums(bytes: &[u8], ranges: &[u32]) -> Option<Zeroizing<Vec<u64>>> {
-    let entries: usize = ranges.iter().map(|&range| range as usize + 1).sum();
+/// Decodes the output of [`sums`]: the entries of all tables.
+pub(crate) fn read_sums(bytes: &[u8], max_levels: &[u32]) -> Option<Zeroizing<Vec<u64>>> {
+    let entries: usize = max_levels.iter().map(|&max_level| max_level as usize + 1).sum();
     let (words, rest) = bytes.as_chunks::<8>();
     (words.len() == entries && rest.is_empty())
         .then(|| Zeroizing::new(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
 }
 
-/// Records to add up.
+/// Encodes a selection of records.
 pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> ZeroizedBytes {
     let (stripes, bytes) = match *selection {
         Selection::Subset(bits) => (0, bits),
@@ -135,15 +144,15 @@ pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> ZeroizedBytes {
     Zeroizing::new([&epoch.to_le_bytes()[..], &(stripes as u32).to_le_bytes(), bytes].concat())
 }
 
-/// What [`records`] wrote; whether the selection is one of the part's rows is for the records to
-/// say.
+/// Decodes the output of [`records`]. Does not check the length of the selection;
+/// [`ifonly_scan::parts::RecordPart::sum`] does.
 pub(crate) fn read_records(bytes: &[u8]) -> Option<(u32, Selection<'_>)> {
     let mut reader = RequestReader(bytes);
     let mut word = || Some(u32::from_le_bytes(*reader.take(4)?.first_chunk()?));
     let (epoch, stripes) = (word()?, word()? as usize);
     let selection = match stripes {
         0 => Selection::Subset(reader.0),
-        1..=MOST_STRIPES => Selection::Factors { stripes, factors: reader.0 },
+        1..=MAX_STRIPES => Selection::Factors { stripes, factors: reader.0 },
         _ => return None,
     };
     Some((epoch, selection))
@@ -170,7 +179,7 @@ impl<'a> RequestReader<'a> {
         field.element(self.number()?)
     }
 
-    /// The length is compared before anything is allocated.
+    /// Checks the length before it allocates memory.
     fn elements(&mut self, field: &Field, count: usize) -> Option<Vec<FieldElement>> {
         let bytes = self.take(count.checked_mul(8)?)?;
         bytes.as_chunks::<8>().0.iter().map(|word| field.element(u64::from_le_bytes(*word))).collect()
@@ -183,46 +192,45 @@ mod tests {
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
-    fn forms_come_back_and_nothing_else_is_taken_for_them() {
+    fn row_functions_round_trip_and_malformed_requests_are_refused() {
         let mut random = SeededRandom::new(4);
         let field = Field::new(65_521).unwrap();
-        let ranges = [3, 0, 9];
+        let max_levels = [3, 0, 9];
         let mut elements = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<_>>();
-        let shapes = [
+        let kinds = [
             RowFunctionKind::Linear { norm: FieldElement::ONE, slope: elements(3) },
             RowFunctionKind::Polynomial(vec![elements(3), elements(3)]),
             RowFunctionKind::Table(vec![elements(4), elements(1), elements(10)]),
         ];
-        let functions: Vec<RowFunction> =
-            shapes.map(|shape| RowFunction { shape, constant: field.reduce(77) }).to_vec();
-        let digits = BucketIndices::from_key([5; 16]);
-        for digits in [None, Some(&digits)] {
-            let bytes = values(&RowFunctions::new(&field, functions.clone()), digits);
-            assert!(bytes.len() <= longest_values(&ranges));
-            let (back, found) = read_values(&bytes, &ranges).unwrap();
+        let functions: Vec<RowFunction> = kinds.map(|kind| RowFunction { kind, constant: field.reduce(77) }).to_vec();
+        let bucket_indices = BucketIndices::from_key([5; 16]);
+        for bucket_indices in [None, Some(&bucket_indices)] {
+            let bytes = values(&RowFunctions::new(&field, functions.clone()), bucket_indices);
+            assert!(bytes.len() <= longest_values(&max_levels));
+            let (back, found) = read_values(&bytes, &max_levels).unwrap();
             assert_eq!((back.row_functions(), back.field()), (&functions[..], &field));
-            assert_eq!(found.as_ref().map(BucketIndices::key), digits.map(BucketIndices::key));
-            // Cut, longer, or for rows of other ranges.
-            assert!((0..bytes.len()).all(|length| read_values(&bytes[..length], &ranges).is_none()));
-            assert!(read_values(&[&bytes[..], &[0]].concat(), &ranges).is_none());
+            assert_eq!(found.as_ref().map(BucketIndices::key), bucket_indices.map(BucketIndices::key));
+            // Truncated, too long, or for other maximum levels.
+            assert!((0..bytes.len()).all(|length| read_values(&bytes[..length], &max_levels).is_none()));
+            assert!(read_values(&[&bytes[..], &[0]].concat(), &max_levels).is_none());
             assert!(read_values(&bytes, &[3, 0, 8]).is_none() && read_values(&bytes, &[3, 0]).is_none());
-            // A symbol that is not below q, a field that is none.
+            // An invalid field, and a field element that is not below q.
             let mut wrong = bytes.to_vec();
             wrong[0] = 0;
-            assert!(read_values(&wrong, &ranges).is_none());
+            assert!(read_values(&wrong, &max_levels).is_none());
             let last = bytes.len() - 8;
-            assert!(read_values(&[&bytes[..last], &[255; 8]].concat(), &ranges).is_none());
+            assert!(read_values(&[&bytes[..last], &[255; 8]].concat(), &max_levels).is_none());
         }
-        let mut rubbish = vec![0; 200];
+        let mut noise = vec![0; 200];
         for _ in 0..2000 {
-            random.fill(&mut rubbish);
-            rubbish[..8].copy_from_slice(&65_521u64.to_le_bytes());
-            assert!(read_values(&rubbish, &ranges).is_none());
+            random.fill(&mut noise);
+            noise[..8].copy_from_slice(&65_521u64.to_le_bytes());
+            assert!(read_values(&noise, &max_levels).is_none());
         }
     }
 
     #[test]
-    fn tables_and_selections_come_back() {
+    fn tables_and_selections_round_trip() {
         let tables: [&[u64]; 2] = [&[1, 2], &[u64::MAX]];
         assert_eq!(read_sums(&sums(&tables), &[1, 0]).unwrap().as_slice(), [1, 2, u64::MAX]);
         assert!(read_sums(&sums(&tables), &[1, 1]).is_none() && read_sums(&[0; 9], &[0]).is_none());
@@ -231,9 +239,9 @@ mod tests {
         let factors = records(7, &Selection::Factors { stripes: 2, factors: &[1, 2, 3, 4] });
         assert!(matches!(read_records(&factors), Some((7, Selection::Factors { stripes: 2, factors: [1, 2, 3, 4] }))));
         assert!(read_records(&[0; 7]).is_none());
-        // Stripes as no front cuts them would only take memory.
-        let cut_into = |stripes| records(7, &Selection::Factors { stripes, factors: &[1; 512] });
-        assert!(read_records(&cut_into(255)).is_some() && read_records(&cut_into(256)).is_none());
-        assert!(read_records(&cut_into(u32::MAX as usize)).is_none());
+        // More stripes than any frontend requests would only use memory.
+        let with_stripes = |stripes| records(7, &Selection::Factors { stripes, factors: &[1; 512] });
+        assert!(read_records(&with_stripes(255)).is_some() && read_records(&with_stripes(256)).is_none());
+        assert!(read_records(&with_stripes(u32::MAX as usize)).is_none());
     }
 }

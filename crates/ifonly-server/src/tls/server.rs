@@ -1,5 +1,6 @@
-//! TLS 1.3 only, hybrid post-quantum key exchange (X25519MLKEM768) preferred: a recorded session
-//! that a later machine could open would undo the promise to the person who asked.
+//! The TLS configuration of the server: TLS 1.3 only, hybrid post-quantum key exchange
+//! (X25519MLKEM768) preferred. An eavesdropper who records the traffic of all servers must not be
+//! able to decrypt it later with a quantum computer: that would reveal the queries.
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -8,27 +9,27 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is wrong with certificate or key.
+/// Why a certificate or its key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// Not PEM, or not there.
+    /// The file cannot be read, or it is not PEM.
     #[error("{path}: {error}")]
     Pem {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         error: rustls::pki_types::pem::Error,
     },
-    /// No certificate in the file.
-    #[error("{0} has no certificate in it")]
+    /// The file contains no certificate.
+    #[error("{0} contains no certificate")]
     Empty(PathBuf),
-    /// They do not belong together, or cannot be used.
-    #[error("certificate and key cannot be used: {0}")]
+    /// Certificate and key do not match, or their kind is not supported.
+    #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
-/// The server's side for a certificate chain and its key, both PEM files.
+/// The TLS configuration for a certificate chain and its key, both PEM files.
 pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(with(pem_chain(certificate)?, pem_key(key)?)?)
 }
@@ -45,12 +46,12 @@ pub(crate) fn pem_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Pem { path: path.into(), error })
 }
 
-/// Whether the other end has shown this very certificate.
+/// Whether the first certificate that the other side showed is `expected`.
 pub(crate) fn shows(shown: Option<&[CertificateDer<'_>]>, expected: &CertificateDer<'_>) -> bool {
     shown.and_then(<[_]>::first).is_some_and(|first| first == expected)
 }
 
-/// The server's side for a certificate chain and its key, for whoever has them in memory.
+/// The TLS configuration for a certificate chain and its key in memory.
 pub fn with(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_post_quantum_exchange_comes_first() {
+    fn the_post_quantum_key_exchange_is_preferred() {
         let groups = aws_lc_rs::default_provider().kx_groups;
         assert_eq!(groups[0].name(), rustls::NamedGroup::X25519MLKEM768);
     }

@@ -1,4 +1,4 @@
-//! Something between a server and its store that loses what it is told to lose.
+//! A proxy between a server and its store that drops requests or replies on command.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,71 +7,71 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What it does with bytes.
+/// What the proxy does with bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Mood {
-    /// Passes them on.
-    Honest,
-    /// Ends the connection instead of passing a request on.
-    LosesRequests,
-    /// Ends the connection instead of passing a reply on.
-    LosesReplies,
-    /// Keeps replies to itself and says nothing.
+pub enum ProxyMode {
+    /// Forwards all bytes.
+    Forward,
+    /// Closes the connection instead of forwarding a request.
+    DropRequests,
+    /// Closes the connection instead of forwarding a reply.
+    DropReplies,
+    /// Discards replies and keeps the connection open.
     Silent,
 }
 
 pub struct Proxy {
     pub port: u16,
-    mood: Arc<AtomicU8>,
+    mode: Arc<AtomicU8>,
 }
 
 impl Proxy {
-    /// Listens on loopback and passes on to a socket.
-    pub fn before(socket: PathBuf) -> Proxy {
+    /// Listens on loopback and forwards to a Unix socket.
+    pub fn to(socket: PathBuf) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let (port, mood) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU8::new(Mood::Honest as u8)));
-        let shared = mood.clone();
+        let (port, mode) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU8::new(ProxyMode::Forward as u8)));
+        let shared = mode.clone();
         std::thread::spawn(move || {
-            for asker in listener.incoming().flatten() {
+            for client in listener.incoming().flatten() {
                 let Ok(store) = UnixStream::connect(&socket) else { continue };
-                pass_on(asker, store, &shared);
+                forward(client, store, &shared);
             }
         });
-        Proxy { port, mood }
+        Proxy { port, mode }
     }
 
-    pub fn be(&self, mood: Mood) {
-        self.mood.store(mood as u8, Ordering::SeqCst);
+    pub fn set_mode(&self, mode: ProxyMode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
     }
 }
 
-fn pass_on(asker: TcpStream, store: UnixStream, mood: &Arc<AtomicU8>) {
-    let (asks, answers) = (asker.try_clone().unwrap(), store.try_clone().unwrap());
-    let end = |asker: &TcpStream, store: &UnixStream| {
-        let _ = (asker.shutdown(Shutdown::Both), store.shutdown(Shutdown::Both));
+fn forward(client: TcpStream, store: UnixStream, mode: &Arc<AtomicU8>) {
+    let (requests, replies) = (client.try_clone().unwrap(), store.try_clone().unwrap());
+    let end = |client: &TcpStream, store: &UnixStream| {
+        let _ = (client.shutdown(Shutdown::Both), store.shutdown(Shutdown::Both));
     };
-    let is = |mood: &AtomicU8, wanted: Mood| mood.load(Ordering::SeqCst) == wanted as u8;
-    let (first, second) = (mood.clone(), mood.clone());
+    let is = |mode: &AtomicU8, expected: ProxyMode| mode.load(Ordering::SeqCst) == expected as u8;
+    let (first, second) = (mode.clone(), mode.clone());
     std::thread::spawn(move || {
-        let (mut asker, mut store, mut bytes) = (asks, store, [0; 4096]);
-        while let Ok(length @ 1..) = asker.read(&mut bytes) {
-            if is(&first, Mood::LosesRequests) || store.write_all(&bytes[..length]).is_err() {
+        let (mut client, mut store, mut bytes) = (requests, store, [0; 4096]);
+        while let Ok(length @ 1..) = client.read(&mut bytes) {
+            if is(&first, ProxyMode::DropRequests) || store.write_all(&bytes[..length]).is_err() {
                 break;
             }
         }
-        end(&asker, &store);
+        end(&client, &store);
     });
     std::thread::spawn(move || {
-        let (mut asker, mut store, mut bytes) = (asker, answers, [0; 4096]);
+        let (mut client, mut store, mut bytes) = (client, replies, [0; 4096]);
         while let Ok(length @ 1..) = store.read(&mut bytes) {
-            if is(&second, Mood::Silent) {
+            if is(&second, ProxyMode::Silent) {
                 continue;
             }
-            if is(&second, Mood::LosesReplies) || asker.write_all(&bytes[..length]).is_err() {
+            if is(&second, ProxyMode::DropReplies) || client.write_all(&bytes[..length]).is_err() {
                 break;
             }
         }
-        end(&asker, &store);
+        end(&client, &store);
     });
 }

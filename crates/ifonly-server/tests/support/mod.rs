@@ -1,4 +1,4 @@
-//! A small database, its server, and whole searches against it without a network.
+//! A small database, its server, and complete searches against it without a network.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use axum::Router;
@@ -35,18 +35,18 @@ pub fn manifest(version: &str) -> Manifest {
 pub fn manifest_of(version: &str, rows: usize) -> Manifest {
     let numeric = |levels| FeatureKind::from(Scale::levels(0.0, 1.0, levels, Quantiser::Round).unwrap());
     let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
-    let mut contents = ManifestFields::new("test", schema, rows, 16, 4);
-    contents.dataset.version = version.into();
-    contents.terms.top_limit = 2;
-    contents.offer_all();
-    Manifest::new(contents).unwrap()
+    let mut fields = ManifestFields::new("test", schema, rows, 16, 4);
+    fields.dataset.version = version.into();
+    fields.params.top_limit = 2;
+    fields.offer_all();
+    Manifest::new(fields).unwrap()
 }
 
 pub fn loaded(manifest: &Manifest, index: u8) -> LoadedBundle {
     loaded_bundle(manifest, index, 1, 5)
 }
 
-/// With other data for another seed, and under another root key.
+/// A bundle whose data depends on `seed`, and whose root key depends on `key`.
 pub fn loaded_bundle(manifest: &Manifest, index: u8, seed: u64, key: u8) -> LoadedBundle {
     let mut random = SeededRandom::new(seed);
     let rows: Vec<[u16; 2]> = (0..manifest.rows()).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
@@ -67,8 +67,8 @@ pub fn token(name: &str, searches: Option<u64>) -> TokenEntry {
     TokenEntry { name: name.into(), hash: blake3::hash(name.as_bytes()).to_hex().to_string(), searches }
 }
 
-/// The messages to server 1 in one search with this scheme: every phase, then one record. It alone
-/// answers, which is enough for a ticket.
+/// The messages to server 1 in one search with this scheme: every phase, then one record fetch.
+/// Only server 1 answers, which is enough for a ticket.
 pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
     let instance = manifest.instance(scheme).unwrap().clone();
     let (mut random, loaded) = (SeededRandom::new(seed), loaded(manifest, 1));
@@ -82,19 +82,19 @@ pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
     sent
 }
 
-/// What a server answers, without HTTP.
+/// The response of a server, without HTTP.
 pub fn respond(loaded: &LoadedBundle, message: &[u8]) -> Vec<u8> {
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);
         ControlFlow::Continue(())
     };
-    let whole = match loaded.protocol().open(message).unwrap() {
-        CheckedRequest::Answer(ask) => loaded.database().answer(&ask, &mut sink),
-        CheckedRequest::Record(ask) => loaded.database().record(loaded.index(), &ask, &mut sink),
-        CheckedRequest::Sealed(_) => unreachable!("these tests ask for scans"),
+    let result = match loaded.protocol().open(message).unwrap() {
+        CheckedRequest::Answer(request) => loaded.database().answer(&request, &mut sink),
+        CheckedRequest::Record(request) => loaded.database().record(loaded.index(), &request, &mut sink),
+        CheckedRequest::Sealed(_) => unreachable!("these tests send no sealed query"),
     };
-    assert_eq!(whole, Ok(()));
+    assert_eq!(result, Ok(()));
     response
 }
 

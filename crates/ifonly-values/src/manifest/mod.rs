@@ -1,13 +1,15 @@
-//! The manifest: everything public about a deployment, the same at all servers, and all that a
-//! client needs to ask.
+//! The manifest: the public description of a deployment, equal at all servers. A client needs
+//! nothing else to search.
 //!
-//! It is JSON in one canonical form: the fields of [`Contents`] in their order, without spaces. Its
-//! digest, BLAKE3 in key derivation mode over exactly these bytes, goes into every transcript. A
-//! [`Manifest`] was validated: every scheme has the one q that the deployment rule gives, distinct
-//! non-zero points and as many as servers, and all sizes are within limits.
+//! The canonical form is JSON: the fields of [`ManifestFields`] in their order, without spaces. The
+//! digest is BLAKE3 in key derivation mode over exactly these bytes. It is part of every
+//! transcript.
+//!
+//! A [`Manifest`] has been validated: every scheme has the q of the deployment rule and one
+//! distinct non-zero point per server, and all sizes are within their limits.
 
 use crate::record::MAX_TEXT;
-use crate::schema::{Schema, nearest};
+use crate::schema::{Schema, nearest, shortened};
 use ifonly_algebra::field::ModulusRule;
 use ifonly_core::aont::MAX_RECORD;
 use ifonly_core::params::{ManifestParams, Params};
@@ -23,320 +25,323 @@ mod schemes;
 
 pub use schemes::{OfferedScheme, SchemeEntry, scheme_entries};
 
-/// The format's version.
+/// Version of the manifest format.
 pub(crate) const FORMAT: u32 = 2;
-/// A manifest's text ends here, in bytes.
+/// Maximum bytes of a manifest.
 pub const MAX_JSON: usize = 16 << 20;
-/// Σ(R_k + 1) ends here, so that cost tables stay small beside the answers.
+/// Maximum of Σ(R_k + 1). It keeps cost tables small compared with answers.
 pub const MAX_LEVELS: usize = 1 << 22;
-/// So many records may be fetched per search at most.
+/// Maximum of `top_limit`, the number of records that a search may fetch.
 pub(crate) const MAX_TOP: usize = 1000;
-/// So many epochs may be served at once at most.
+/// Maximum number of key epochs.
 const MAX_EPOCHS: usize = 16;
 
 const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
-/// The fields of a manifest, in the order of its canonical form; one that has more is not
-/// canonical.
+/// The fields of a manifest, in the order of the canonical form. A manifest with other fields is
+/// not canonical.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ManifestFields {
-    /// The version of the manifest's format.
+    /// Version of the manifest format.
     pub format: u32,
-    /// The version of the protocol.
+    /// Version of the protocol.
     pub protocol: u8,
-    /// What is served.
+    /// The dataset.
     pub dataset: Dataset,
     /// The features.
     pub schema: Schema,
-    /// M.
+    /// M, the number of rows.
     pub rows: usize,
-    /// Bytes of every record, its signature included.
+    /// Bytes of every record, including its signature.
     pub record_length: usize,
-    /// Whose key signed the records; `None` where nobody did.
+    /// The key that signed the records; `None` if they are not signed.
     pub signer: Option<PublicKey>,
-    /// Its limits and parameters.
+    /// Thresholds and limits.
     #[serde(flatten)]
-    pub terms: ManifestParams,
-    /// The schemes that may be asked for.
+    pub params: ManifestParams,
+    /// The offered schemes.
     pub schemes: Vec<SchemeEntry>,
-    /// The one to prefer.
+    /// The name of the scheme that clients use unless the user chooses another one.
     pub default_scheme: String,
-    /// The root keys in use; the first is the current one.
+    /// The key epochs that servers accept; the first is the current one.
     pub key_epochs: Vec<u32>,
-    /// Who runs the servers, in order.
+    /// The operators of the servers, in the order of the server indices.
     pub operators: Vec<Operator>,
 }
 
-/// What is served: a dataset's name and version, and who is in it.
+/// The dataset: its name, its version, and which rows it contains.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
-    /// For people.
+    /// The name that users read.
     pub name: String,
     /// Any text that changes with the data.
     pub version: String,
-    /// By which definition its rows were accepted, in words; `None` where nobody said.
+    /// The accept condition in words; `None` if it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
 }
 
-/// Who runs a server.
+/// The operator of one server.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operator {
-    /// The server's number, counted from 1.
+    /// The server index, counted from 1.
     pub index: u8,
-    /// For people.
+    /// The name that users read.
     pub name: String,
-    /// Where it listens, if that is public.
+    /// The address of the server, if it is public.
     pub url: Option<String>,
 }
 
 /// A validated manifest.
 #[derive(Clone)]
 pub struct Manifest {
-    contents: ManifestFields,
+    fields: ManifestFields,
     offered: Vec<OfferedScheme>,
     json: String,
     digest: [u8; 32],
-    subject: SignatureContext,
+    signature_context: SignatureContext,
 }
 
-/// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under
-/// it.
+/// Why a manifest is refused. The institution must fix the bundle. A client must not search with a
+/// refused manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// Not a manifest at all.
-    #[error("not a manifest: {0}")]
+    /// The bytes are not JSON or have other fields.
+    #[error("not a valid manifest: {0}")]
     Json(String),
-    /// Too long to be read.
-    #[error("not a manifest: {bytes} bytes, more than {MAX_JSON}")]
+    /// The manifest is too long.
+    #[error("not a valid manifest: it has {bytes} bytes; the maximum is {MAX_JSON}")]
     TooLong {
-        /// Its length.
+        /// Length of the manifest.
         bytes: usize,
     },
-    /// Another text with the same meaning; its digest would be another one.
-    #[error("the manifest is not in its canonical form: it was edited or reformatted; build the bundle again")]
+    /// The same fields in another form, which has another digest.
+    #[error("the manifest is not in canonical form because it was edited or reformatted; build the bundle again")]
     NotCanonical,
-    /// Made by a later program.
-    #[error("the manifest has {what} {found}, this program knows {known}; use matching versions")]
+    /// The version of the format or of the protocol is not supported.
+    #[error(
+        "the manifest has {what} {found}, but this program supports {what} {known}; use matching versions of ifonly"
+    )]
     Version {
         /// Format or protocol.
         what: &'static str,
-        /// What it says.
+        /// The version in the manifest.
         found: u32,
-        /// What we can.
+        /// The supported version.
         known: u32,
     },
-    /// A field has an impossible value.
+    /// A field has a value that is not permitted.
     #[error("manifest, {field} = {value}: {reason}")]
     Value {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// Why the value is refused.
         reason: Box<str>,
     },
-    /// A scheme cannot run under these parameters.
+    /// A scheme is not possible with these parameters.
     #[error("manifest, scheme {scheme}: {source}")]
-    Deployment {
-        /// Which scheme.
+    Scheme {
+        /// The name of the scheme.
         scheme: String,
-        /// Why.
+        /// The reason.
         source: SchemeInstanceError,
     },
-    /// q is not what the rule gives.
-    #[error("manifest, scheme {scheme}: q = {found}, but the rule gives {right}")]
+    /// q is not the modulus of the deployment rule.
+    #[error("manifest, scheme {scheme}: q is {found}, but the deployment rule gives {expected}")]
     WrongField {
-        /// Which scheme.
+        /// The name of the scheme.
         scheme: String,
-        /// As listed.
+        /// q in the manifest.
         found: u64,
-        /// As it must be.
-        right: u64,
+        /// q by the rule.
+        expected: u64,
     },
-    /// There is no such scheme.
-    #[error("there is no scheme {name:?} here{}", .nearest.as_ref().map_or(String::new(), |near| format!("; did you mean {near:?}?")))]
+    /// The program does not know the scheme, or the manifest does not offer it.
+    #[error("unknown scheme {name:?}{}", .nearest.as_ref().map_or(String::new(), |near| format!("; did you mean {near:?}?")))]
     UnknownScheme {
-        /// As given.
+        /// The given name.
         name: String,
-        /// What may have been meant.
+        /// The most similar known name.
         nearest: Option<String>,
     },
-    /// A scheme that compares levels where levels are labels.
+    /// The scheme computes with differences of levels, but the levels of a feature are labels.
     #[error(
-        "scheme {scheme} compares levels, but those of feature {feature:?} are labels; use a table scheme or one_hot"
+        "scheme {scheme} uses differences of levels, but feature {feature:?} has more than two categories, which \
+         have no differences; use a scheme with cost tables, or one_hot for this feature"
     )]
     NeedsTables {
-        /// Which scheme.
+        /// The name of the scheme.
         scheme: &'static str,
-        /// The feature.
+        /// The name of the feature.
         feature: String,
     },
-    /// More servers than operators.
-    #[error("scheme {scheme} needs {need} servers, but there are {have}")]
+    /// The scheme needs more servers than there are operators.
+    #[error("scheme {scheme} needs {need} servers, but the number of servers is {have}")]
     TooFewOperators {
-        /// Which scheme.
+        /// The name of the scheme.
         scheme: &'static str,
-        /// N.
+        /// Number of servers that the scheme needs.
         need: usize,
-        /// Operators.
+        /// Number of operators.
         have: usize,
     },
 }
 
 impl ManifestFields {
-    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10,
-    /// and the gated schemes that fit.
+    /// The default deployment with `servers` servers: T = 1, shuffled rows, weights up to 10, and
+    /// all gated schemes that are possible.
     pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> ManifestFields {
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
-        let mut contents = ManifestFields {
+        let mut fields = ManifestFields {
             format: FORMAT,
             protocol: VERSION,
             dataset: Dataset { name: name.into(), version: "1".into(), accepted: None },
             rows,
             record_length,
             signer: None,
-            terms: ManifestParams { immutable_limit: schema.features().len(), ..ManifestParams::default() },
+            params: ManifestParams { immutable_limit: schema.features().len(), ..ManifestParams::default() },
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
             key_epochs: vec![0],
             operators: (1..=servers).map(operator).collect(),
             schema,
         };
-        contents.terms.cost_limit = contents.usual_cost_limit();
-        contents.offer_gated();
-        contents
+        fields.params.cost_limit = fields.usual_cost_limit();
+        fields.offer_gated();
+        fields
     }
 
-    /// The largest cost limit with which all features' costs together still fit into 40 bits:
-    /// clients scale their costs to it, and that is enough for weights, counted changes and an
-    /// order that rounding does not disturb.
+    /// The default cost limit: the largest with which the sum of all features' costs fits into 40
+    /// bits. Clients scale their costs to the limit. 40 bits are enough for weights and counted
+    /// changes, and keep rounding from changing the order of rows.
     pub fn usual_cost_limit(&self) -> u64 {
-        // A little less than 2^40, so that the largest prime below it exceeds the sum.
+        // Slightly less than 2^40, so that the largest prime below 2^40 exceeds the sum.
         const SUM: u64 = (1 << 40) - (1 << 10);
         SUM / self.schema.features().len().max(1) as u64
     }
 
-    /// Lists the gated schemes that fit, after the other fields have been set: people need no
-    /// others, and others tell more about rows.
+    /// Offers all gated schemes that are possible with the other fields. Users need no other
+    /// schemes, and other schemes reveal more about the rows.
     fn offer_gated(&mut self) {
         self.offer_all();
-        self.schemes.retain(|offer| scheme::named(&offer.name).is_some_and(Scheme::is_gated));
+        self.schemes.retain(|entry| scheme::named(&entry.name).is_some_and(Scheme::is_gated));
     }
 
-    /// Lists every scheme that fits, after the other fields have been set.
+    /// Offers every scheme that is possible with the other fields.
     pub fn offer_all(&mut self) {
         self.schemes = scheme_entries(&self.schema, &self.params(), self.operators.len());
     }
 
-    /// What the records are signed for.
-    pub fn subject(&self) -> SignatureContext {
-        // Plain data with texts as keys always has a JSON form.
+    /// The context that the signatures of the records are bound to.
+    pub fn signature_context(&self) -> SignatureContext {
+        // Serialisation cannot fail: the schema is plain data with strings as keys.
         let schema = serde_json::to_string(&self.schema).unwrap_or_default();
         SignatureContext::new(&self.dataset.name, &self.dataset.version, &schema)
     }
 
-    /// What the schemes need to know.
+    /// The parameters of the schemes: [`ManifestFields::params`], the max levels and the rows.
     pub fn params(&self) -> Params {
-        Params::under(&self.terms, self.schema.max_levels(), self.rows)
+        Params::from_manifest(&self.params, self.schema.max_levels(), self.rows)
     }
 }
 
 impl Manifest {
-    /// These contents, if all of them are right.
-    pub fn new(contents: ManifestFields) -> Result<Manifest, ManifestError> {
-        check_plain(&contents)?;
-        let params = contents.params();
+    /// Validates the fields.
+    pub fn new(fields: ManifestFields) -> Result<Manifest, ManifestError> {
+        check_fields(&fields)?;
+        let params = fields.params();
         let mut offered: Vec<OfferedScheme> = vec![];
-        for offer in &contents.schemes {
-            if offered.iter().any(|earlier| earlier.scheme().name == offer.name) {
-                return refuse("schemes", &offer.name, "is listed twice");
+        for entry in &fields.schemes {
+            if offered.iter().any(|earlier| earlier.scheme().name == entry.name) {
+                return refuse("schemes", &entry.name, "the scheme is listed twice");
             }
-            offered.push(match offer.name == sealed::SCHEME.name {
-                true => OfferedScheme::Sealed(sealed(offer, &contents, &params)?.into()),
-                false => OfferedScheme::Scans(instance(offer, &contents, &params)?.into()),
+            offered.push(match entry.name == sealed::SCHEME.name {
+                true => OfferedScheme::Sealed(sealed(entry, &fields, &params)?.into()),
+                false => OfferedScheme::Scans(instance(entry, &fields, &params)?.into()),
             });
         }
-        let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
+        let json = serde_json::to_string(&fields).map_err(|error| ManifestError::Json(error.to_string()))?;
         if json.len() > MAX_JSON {
             return Err(ManifestError::TooLong { bytes: json.len() });
         }
         let digest = *blake3::Hasher::new_derive_key(DIGEST_CONTEXT).update(json.as_bytes()).finalize().as_bytes();
-        let subject = contents.subject();
-        let manifest = Manifest { contents, offered, json, digest, subject };
-        manifest.scheme(&manifest.contents.default_scheme)?;
+        let signature_context = fields.signature_context();
+        let manifest = Manifest { fields, offered, json, digest, signature_context };
+        manifest.scheme(&manifest.fields.default_scheme)?;
         Ok(manifest)
     }
 
-    /// Reads the canonical form, and no other: the digest is that of the bytes.
+    /// Reads the canonical form and refuses every other form: the digest is that of the bytes.
     pub fn from_json(bytes: &[u8]) -> Result<Manifest, ManifestError> {
         if bytes.len() > MAX_JSON {
             return Err(ManifestError::TooLong { bytes: bytes.len() });
         }
-        let contents = serde_json::from_slice(bytes).map_err(|error| ManifestError::Json(error.to_string()))?;
-        let manifest = Manifest::new(contents)?;
+        let fields = serde_json::from_slice(bytes).map_err(|error| ManifestError::Json(error.to_string()))?;
+        let manifest = Manifest::new(fields)?;
         if manifest.json.as_bytes() == bytes { Ok(manifest) } else { Err(ManifestError::NotCanonical) }
     }
 
-    /// The canonical form, as bundles store it and servers send it.
+    /// The canonical form, which bundles store and servers send.
     pub fn json(&self) -> &str {
         &self.json
     }
 
-    /// What goes into every transcript.
+    /// The digest of the canonical form. It is part of every transcript.
     pub fn digest(&self) -> [u8; 32] {
         self.digest
     }
 
     /// All fields.
     pub fn fields(&self) -> &ManifestFields {
-        &self.contents
+        &self.fields
     }
 
     /// The features.
     pub fn schema(&self) -> &Schema {
-        &self.contents.schema
+        &self.fields.schema
     }
 
-    /// M.
+    /// M, the number of rows.
     pub fn rows(&self) -> usize {
-        self.contents.rows
+        self.fields.rows
     }
 
-    /// What the records are signed for, and by whom; `None` where nobody signed them.
+    /// Verifies the signatures of records; `None` if the records are not signed.
     pub fn signer(&self) -> Option<RecordVerifier> {
-        self.contents.signer.map(|key| RecordVerifier { key, subject: self.subject })
+        self.fields.signer.map(|key| RecordVerifier { key, subject: self.signature_context })
     }
 
-    /// Bytes of every record, its signature included.
+    /// Bytes of every record, including its signature.
     pub fn record_length(&self) -> usize {
-        self.contents.record_length
+        self.fields.record_length
     }
 
-    /// The largest k of a search for the k nearest.
+    /// Maximum number of records that a search may fetch.
     pub fn top_limit(&self) -> usize {
-        self.contents.terms.top_limit
+        self.fields.params.top_limit
     }
 
-    /// Who runs the servers.
+    /// The operators, in the order of the server indices.
     pub fn operators(&self) -> &[Operator] {
-        &self.contents.operators
+        &self.fields.operators
     }
 
-    /// The schemes on offer, ready to use.
+    /// The offered schemes, ready to use.
     pub fn schemes(&self) -> &[OfferedScheme] {
         &self.offered
     }
 
-    /// The schemes in which servers scan for the user.
+    /// The offered schemes except the sealed search.
     pub fn instances(&self) -> impl Iterator<Item = &Arc<SchemeInstance>> {
         self.offered.iter().filter_map(OfferedScheme::scans)
     }
 
-    /// The sealed search, if it is on offer.
+    /// The sealed search, if it is offered.
     pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
         self.offered.iter().find_map(|offered| match offered {
             OfferedScheme::Sealed(sealed) => Some(sealed),
@@ -344,35 +349,35 @@ impl Manifest {
         })
     }
 
-    /// The scheme of that name, if it is on offer.
+    /// The offered scheme with this name.
     pub fn scheme(&self, name: &str) -> Result<&OfferedScheme, ManifestError> {
         let named = |offered: &&OfferedScheme| offered.scheme().name == name;
         let unknown = || unknown_scheme(name, self.offered.iter().map(|offered| offered.scheme().name));
         self.offered.iter().find(named).ok_or_else(unknown)
     }
 
-    /// The same, if servers scan for the user in it.
+    /// The offered scheme with this name, unless it is the sealed search.
     pub fn instance(&self, name: &str) -> Result<&Arc<SchemeInstance>, ManifestError> {
         let unknown = || unknown_scheme(name, self.instances().map(|instance| instance.scheme().name));
         self.instances().find(|instance| instance.scheme().name == name).ok_or_else(unknown)
     }
 
-    /// The scheme to prefer.
+    /// The default scheme.
     pub fn default_scheme(&self) -> &OfferedScheme {
-        // `new` has found it; the first is there because it did.
-        self.scheme(&self.contents.default_scheme).unwrap_or(&self.offered[0])
+        // `new` found the default scheme, so it is offered and the list is not empty.
+        self.scheme(&self.fields.default_scheme).unwrap_or(&self.offered[0])
     }
 
-    /// Servers that some scheme asks.
+    /// Number of servers that the offered schemes use.
     pub fn servers(&self) -> usize {
         self.offered.iter().map(OfferedScheme::servers).max().unwrap_or(0)
     }
 
-    /// What goes into every header beside the scheme.
+    /// The fields that the headers of all searches share.
     pub fn header_context(&self) -> HeaderContext {
         // `new` refuses an empty list of epochs.
-        let epoch = self.contents.key_epochs.first().copied().unwrap_or_default();
-        HeaderContext { digest: self.digest, epoch, record_length: self.contents.record_length, signer: self.signer() }
+        let epoch = self.fields.key_epochs.first().copied().unwrap_or_default();
+        HeaderContext { digest: self.digest, epoch, record_length: self.fields.record_length, signer: self.signer() }
     }
 }
 
@@ -384,46 +389,47 @@ impl std::fmt::Debug for Manifest {
 
 impl serde::Serialize for Manifest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.contents.serialize(serializer)
+        self.fields.serialize(serializer)
     }
 }
 
-fn instance(offer: &SchemeEntry, contents: &ManifestFields, params: &Params) -> Result<SchemeInstance, ManifestError> {
-    let scheme = scheme::named(&offer.name)
-        .ok_or_else(|| unknown_scheme(&offer.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
-    let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
-    needs_no_tables(scheme, &contents.schema)?;
-    let instance = SchemeInstance::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
-    let right = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).map_err(wrap)?.field().q();
-    if offer.q != right {
-        return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right });
+fn instance(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Result<SchemeInstance, ManifestError> {
+    let scheme = scheme::named(&entry.name)
+        .ok_or_else(|| unknown_scheme(&entry.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
+    let wrap = |source| ManifestError::Scheme { scheme: entry.name.clone(), source };
+    check_supports_labels(scheme, &fields.schema)?;
+    let instance = SchemeInstance::with_field(scheme, params.clone(), entry.q, &entry.alphas).map_err(wrap)?;
+    let expected = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).map_err(wrap)?.field().q();
+    if entry.q != expected {
+        return Err(ManifestError::WrongField { scheme: entry.name.clone(), found: entry.q, expected });
     }
-    let (need, have) = (instance.servers(), contents.operators.len());
+    let (need, have) = (instance.servers(), fields.operators.len());
     if need > have {
         return Err(ManifestError::TooFewOperators { scheme: scheme.name, need, have });
     }
     Ok(instance)
 }
 
-fn sealed(offer: &SchemeEntry, contents: &ManifestFields, params: &Params) -> Result<SealedScheme, ManifestError> {
-    let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
+fn sealed(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Result<SealedScheme, ManifestError> {
+    let wrap = |source| ManifestError::Scheme { scheme: entry.name.clone(), source };
     let sealed = SealedScheme::new(params.clone()).map_err(wrap)?;
-    let right = SchemeEntry::for_sealed(&sealed);
-    if offer.q != right.q {
-        return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right: right.q });
+    let expected = SchemeEntry::for_sealed(&sealed);
+    if entry.q != expected.q {
+        return Err(ManifestError::WrongField { scheme: entry.name.clone(), found: entry.q, expected: expected.q });
     }
-    if offer.alphas != right.alphas {
-        return refuse("alphas of sealed", format!("{:?}", offer.alphas), "must be 1, 2, 3");
+    if entry.alphas != expected.alphas {
+        return refuse("alphas of sealed", format!("{:?}", entry.alphas), "must be 1, 2, 3");
     }
-    let (need, have) = (sealed::SERVERS, contents.operators.len());
+    let (need, have) = (sealed::SERVERS, fields.operators.len());
     if need > have {
         return Err(ManifestError::TooFewOperators { scheme: sealed::SCHEME.name, need, have });
     }
     Ok(sealed)
 }
 
-/// Differences of labels mean nothing, so only costs given as tables may compare them.
-fn needs_no_tables(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
+/// Refuses schemes without cost tables if levels of a feature are labels: differences of labels
+/// mean nothing.
+fn check_supports_labels(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
     match schema.features().iter().find(|feature| feature.is_nominal()) {
         Some(feature) if !scheme.carries_costs(CostModel::Table) => {
             Err(ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() })
@@ -440,56 +446,64 @@ fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<Box<st
     Err(ManifestError::Value { field, value: value.to_string(), reason: reason.into() })
 }
 
-/// What can be checked without looking at the schemes.
-fn check_plain(contents: &ManifestFields) -> Result<(), ManifestError> {
-    let versions = [("format", contents.format, FORMAT), ("protocol", contents.protocol.into(), VERSION.into())];
+/// Checks everything except the schemes.
+fn check_fields(fields: &ManifestFields) -> Result<(), ManifestError> {
+    let versions = [("format", fields.format, FORMAT), ("protocol", fields.protocol.into(), VERSION.into())];
     if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
         return Err(ManifestError::Version { what, found, known });
     }
-    let Dataset { name, version, accepted } = &contents.dataset;
-    let urls = contents.operators.iter().filter_map(|operator| operator.url.as_ref());
-    let names = contents.operators.iter().map(|operator| &operator.name);
+    let Dataset { name, version, accepted } = &fields.dataset;
+    let urls = fields.operators.iter().filter_map(|operator| operator.url.as_ref());
+    let names = fields.operators.iter().map(|operator| &operator.name);
     for text in [name, version].into_iter().chain(accepted).chain(names).chain(urls) {
         if text.is_empty() || text.len() > MAX_TEXT {
             return refuse(
-                "names, versions, definitions and URLs",
-                format!("{} bytes", text.len()),
-                format!("must be 1 to {MAX_TEXT} bytes"),
+                "a text of dataset or operators",
+                format!("{:?}", shortened(text)),
+                format!("must have 1 to {MAX_TEXT} bytes"),
             );
         }
     }
-    if let Err(error) = contents.params().check() {
+    if let Err(error) = fields.params().check() {
         return refuse(error.parameter, error.value, error.reason);
     }
-    let levels: usize = contents.schema.max_levels().iter().map(|&range| range as usize + 1).sum();
+    let levels: usize = fields.schema.max_levels().iter().map(|&max_level| max_level as usize + 1).sum();
     if levels > MAX_LEVELS {
         return refuse(
             "schema",
             format!("{levels} levels"),
-            format!("all features together have at most {MAX_LEVELS}"),
+            format!("all features together may have at most {MAX_LEVELS} levels"),
         );
     }
-    if contents.record_length == 0 || contents.record_length > MAX_RECORD {
-        return refuse("record_length", contents.record_length, format!("must be in 1..={MAX_RECORD}"));
+    if fields.record_length == 0 || fields.record_length > MAX_RECORD {
+        return refuse("record_length", fields.record_length, format!("must be in 1..={MAX_RECORD}"));
     }
-    if contents.signer.is_some() && contents.record_length <= SIGNATURE_LENGTH {
-        return refuse("record_length", contents.record_length, "leaves no room for a text beside the signature");
+    if fields.signer.is_some() && fields.record_length <= SIGNATURE_LENGTH {
+        return refuse(
+            "record_length",
+            fields.record_length,
+            "leaves no room for the text of a record besides its signature",
+        );
     }
-    if contents.terms.top_limit == 0 || contents.terms.top_limit > MAX_TOP {
-        return refuse("top_limit", contents.terms.top_limit, format!("must be in 1..={MAX_TOP}"));
+    if fields.params.top_limit == 0 || fields.params.top_limit > MAX_TOP {
+        return refuse("top_limit", fields.params.top_limit, format!("must be in 1..={MAX_TOP}"));
     }
-    let mut key_epochs = contents.key_epochs.clone();
+    let mut key_epochs = fields.key_epochs.clone();
     key_epochs.sort_unstable();
     key_epochs.dedup();
-    if key_epochs.is_empty() || key_epochs.len() != contents.key_epochs.len() || key_epochs.len() > MAX_EPOCHS {
-        return refuse("epochs", contents.key_epochs.len(), format!("must be 1 to {MAX_EPOCHS} different numbers"));
+    if key_epochs.is_empty() || key_epochs.len() != fields.key_epochs.len() || key_epochs.len() > MAX_EPOCHS {
+        return refuse(
+            "key_epochs",
+            format!("{} numbers", fields.key_epochs.len()),
+            format!("must be 1 to {MAX_EPOCHS} different numbers"),
+        );
     }
-    let numbered = contents.operators.iter().zip(1..=u8::MAX).all(|(operator, place)| operator.index == place);
-    if contents.operators.is_empty() || u8::try_from(contents.operators.len()).is_err() || !numbered {
+    let in_order = fields.operators.iter().zip(1..=u8::MAX).all(|(operator, index)| operator.index == index);
+    if fields.operators.is_empty() || u8::try_from(fields.operators.len()).is_err() || !in_order {
         return refuse(
             "operators",
-            contents.operators.len(),
-            format!("must be 1 to {}, numbered from 1 in order", u8::MAX),
+            fields.operators.len(),
+            format!("must be 1 to {} operators, with the indices 1, 2, 3 … in order", u8::MAX),
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Which schemes a deployment can offer, each with its field and its points.
+//! The schemes that a deployment can offer, each with its modulus and its evaluation points.
 
 use crate::schema::Schema;
 use ifonly_algebra::field::ModulusRule;
@@ -8,34 +8,35 @@ use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::scheme::{self, Scheme, sealed};
 use std::sync::Arc;
 
-/// A scheme on offer.
+/// An offered scheme, as listed in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchemeEntry {
     /// The scheme's name.
     pub name: String,
-    /// The modulus: that of the field, or for a sealed search the power of two.
+    /// The modulus of the field; for a sealed search the power of two that sums are reduced by.
     pub q: u64,
-    /// α of each server, in order; for a sealed search its number.
+    /// The evaluation point of each server, in order; for a sealed search its index.
     pub alphas: Vec<i64>,
 }
 
-/// Every scheme that fits the schema, the number of servers and the largest field; verified, only
-/// those that can be.
+/// Entries of all schemes that are possible with this schema, these parameters and this number of
+/// servers. With `verified`, only schemes that can be verified are possible.
 pub fn scheme_entries(schema: &Schema, params: &Params, servers: usize) -> Vec<SchemeEntry> {
-    let fits = |scheme: &&'static Scheme| crate::manifest::needs_no_tables(scheme, schema).is_ok();
-    let instances = scheme::ALL.iter().copied().filter(fits);
-    // What fails here does not fit: too large a field, too many servers or not verifiable.
-    // Parameters that make no sense leave nothing on offer, and the manifest names them.
+    let supports_labels = |scheme: &&'static Scheme| crate::manifest::check_supports_labels(scheme, schema).is_ok();
+    let schemes = scheme::ALL.iter().copied().filter(supports_labels);
+    // An error means that the scheme is not possible: its field would be too large, it needs too
+    // many servers or it cannot be verified. With invalid parameters no scheme is possible;
+    // `Manifest::new` names the parameter.
     let instances =
-        instances.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
-    let scans = instances.filter(|instance| instance.servers() <= servers).map(|instance| SchemeEntry::of(&instance));
+        schemes.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
+    let entries = instances.filter(|instance| instance.servers() <= servers).map(|instance| SchemeEntry::of(&instance));
     let sealed = SealedScheme::new(params.clone()).ok().filter(|_| sealed::SERVERS <= servers);
-    scans.chain(sealed.map(|sealed| SchemeEntry::for_sealed(&sealed))).collect()
+    entries.chain(sealed.map(|sealed| SchemeEntry::for_sealed(&sealed))).collect()
 }
 
 impl SchemeEntry {
-    /// The offer of a deployment.
+    /// The entry of a scheme instance.
     pub fn of(instance: &SchemeInstance) -> SchemeEntry {
         let field = instance.field();
         SchemeEntry {
@@ -45,20 +46,20 @@ impl SchemeEntry {
         }
     }
 
-    /// The offer of a sealed search.
+    /// The entry of a sealed search.
     pub fn for_sealed(sealed: &SealedScheme) -> SchemeEntry {
         let alphas = (1..=sealed::SERVERS as i64).collect();
-        // At most 63 bits.
+        // The shift cannot overflow: a sealed search has at most 63 bits.
         SchemeEntry { name: sealed::SCHEME.name.into(), q: 1 << sealed.bits(), alphas }
     }
 }
 
-/// A scheme on offer, ready to use.
+/// An offered scheme, ready to use.
 #[derive(Clone, Debug)]
 pub enum OfferedScheme {
-    /// Servers scan for the user, who decodes what all rows cost.
+    /// Servers scan all rows, and the client decodes their costs.
     Scans(Arc<SchemeInstance>),
-    /// Three servers search among themselves.
+    /// A sealed search: three servers find the nearest row together.
     Sealed(Arc<SealedScheme>),
 }
 
@@ -79,7 +80,7 @@ impl OfferedScheme {
         }
     }
 
-    /// The servers that it asks.
+    /// Number of servers that the scheme uses.
     pub fn servers(&self) -> usize {
         match self {
             OfferedScheme::Scans(instance) => instance.servers(),
@@ -87,7 +88,7 @@ impl OfferedScheme {
         }
     }
 
-    /// The deployment, where servers scan for the user.
+    /// The scheme instance, unless this is a sealed search.
     pub fn scans(&self) -> Option<&Arc<SchemeInstance>> {
         match self {
             OfferedScheme::Scans(instance) => Some(instance),

@@ -1,10 +1,10 @@
-//! Exact decimals: how the edges of levels are written in a manifest.
+//! Exact decimals, which manifests use for the edges of levels.
 //!
-//! A decimal is `mantissa · 10^exponent`. Its text is its only form ("0.25", "-3", "12000"), so
-//! that equal scales have equal manifests. Numbers are compared as IEEE doubles: a decimal counts
-//! as the double nearest to it, just as a value's text does.
+//! A decimal is `mantissa · 10^exponent`. It has exactly one text ("0.25", "-3", "12000"), so that
+//! equal scales have equal manifests. Comparisons use IEEE doubles: a decimal counts as the nearest
+//! double, like the text of a value.
 
-/// A number with finitely many digits.
+/// A decimal number. Its mantissa does not end in 0, unless it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Decimal {
@@ -13,7 +13,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Exponents beyond this are no numbers that people write.
+    /// Maximum absolute exponent. Larger numbers do not occur in real data.
     const MAX_EXPONENT: i32 = 300;
 
     /// `mantissa · 10^exponent`.
@@ -27,28 +27,29 @@ impl Decimal {
         Decimal { mantissa, exponent }
     }
 
-    /// The decimal that a text writes with digits, a sign and a point; `None` for other texts and
-    /// for more than 18 digits.
+    /// Parses digits with an optional sign and an optional decimal point. `None` for other texts
+    /// and for more than 18 significant digits.
     pub fn parse(text: &str) -> Option<Decimal> {
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
             None => (1, text.strip_prefix('+').unwrap_or(text)),
         };
-        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-        let part = part.trim_end_matches('0');
-        let all: String = [whole, part].concat();
+        let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let fraction = fraction.trim_end_matches('0');
+        let all: String = [integer, fraction].concat();
         if !digits.bytes().any(|byte| byte.is_ascii_digit()) || !all.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         let significant = all.trim_start_matches('0');
-        if significant.len() > 18 || part.len() > Self::MAX_EXPONENT as usize {
+        if significant.len() > 18 || fraction.len() > Self::MAX_EXPONENT as usize {
             return None;
         }
         let mantissa: i64 = if significant.is_empty() { 0 } else { significant.parse().ok()? };
-        Some(Decimal::new(sign * mantissa, -(part.len() as i32)))
+        Some(Decimal::new(sign * mantissa, -(fraction.len() as i32)))
     }
 
-    /// The shortest decimal that is read as this double; `None` where it has too many digits.
+    /// The shortest decimal that parses to this double. `None` if it is not finite or its exponent
+    /// is too large.
     pub fn of(number: f64) -> Option<Decimal> {
         if !number.is_finite() {
             return None;
@@ -62,16 +63,16 @@ impl Decimal {
 
     /// The nearest double.
     pub(crate) fn number(self) -> f64 {
-        // A mantissa and an exponent always make a float's text.
+        // An integer with an exponent is always a valid text of a double.
         format!("{}e{}", self.mantissa, self.exponent).parse().unwrap_or(f64::NAN)
     }
 
-    /// Its exponent: the place of its last digit.
+    /// The power of ten of the last digit.
     pub fn exponent(self) -> i32 {
         self.exponent
     }
 
-    /// How many units of `10^exponent` it is; `None` if it is no whole number of them or too many.
+    /// This number as a multiple of `10^exponent`. `None` if it is not a multiple or on overflow.
     pub fn units(self, exponent: i32) -> Option<i128> {
         if self.mantissa == 0 {
             return Some(0);
@@ -80,7 +81,7 @@ impl Decimal {
         i128::from(self.mantissa).checked_mul(10i128.checked_pow(shift)?)
     }
 
-    /// So many units of `10^exponent`, if that is a decimal of 18 digits.
+    /// The decimal `units · 10^exponent`. `None` if the mantissa overflows.
     pub fn from_units(units: i128, exponent: i32) -> Option<Decimal> {
         let (mut units, mut exponent) = (units, exponent);
         while units != 0 && units % 10 == 0 {
@@ -97,10 +98,10 @@ impl std::fmt::Display for Decimal {
         if self.exponent >= 0 {
             return write!(f, "{sign}{digits}{}", "0".repeat(self.exponent as usize));
         }
-        let places = self.exponent.unsigned_abs() as usize;
-        let padded = format!("{digits:0>width$}", width = places + 1);
-        let (whole, part) = padded.split_at(padded.len() - places);
-        write!(f, "{sign}{whole}.{part}")
+        let decimals = self.exponent.unsigned_abs() as usize;
+        let padded = format!("{digits:0>width$}", width = decimals + 1);
+        let (integer, fraction) = padded.split_at(padded.len() - decimals);
+        write!(f, "{sign}{integer}.{fraction}")
     }
 }
 
@@ -109,19 +110,20 @@ impl TryFrom<String> for Decimal {
 
     fn try_from(text: String) -> Result<Decimal, String> {
         let shown = || text.chars().take(40).collect::<String>();
-        // Zeros at the end of a large number are digits too; so long numbers come from nobody but a
-        // forger.
-        let decimal = if text.len() <= 400 { Decimal::parse(&text).or_else(|| whole(&text)) } else { None };
-        let decimal = decimal.ok_or_else(|| format!("{:?} is not a decimal of at most 18 digits", shown()))?;
+        // `Decimal::parse` refuses large integers that end in zeros. No valid text is longer than
+        // 400 bytes.
+        let decimal = if text.len() <= 400 { Decimal::parse(&text).or_else(|| parse_large(&text)) } else { None };
+        let decimal =
+            decimal.ok_or_else(|| format!("{:?} is not a decimal number of at most 18 significant digits", shown()))?;
         match decimal.to_string() == text {
             true => Ok(decimal),
-            false => Err(format!("{:?} is not in its shortest form, {decimal}", shown())),
+            false => Err(format!("{:?} is not in canonical form; write {decimal}", shown())),
         }
     }
 }
 
-/// A long whole number that ends in zeros.
-fn whole(text: &str) -> Option<Decimal> {
+/// Parses an integer of many digits that ends in zeros.
+fn parse_large(text: &str) -> Option<Decimal> {
     let digits = text.trim_end_matches('0');
     let exponent = i32::try_from(text.len() - digits.len()).ok()?;
     let decimal = Decimal::parse(digits).filter(|decimal| decimal.exponent >= 0)?;
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_have_one_form_and_come_back() {
+    fn every_decimal_has_one_text_that_round_trips() {
         for (text, shown) in [
             ("0", "0"),
             ("-0.0", "0"),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_become_their_shortest_decimals() {
+    fn doubles_become_the_shortest_decimals() {
         for number in [0.1, 0.3, 1e21, 1e-7, 123456.789, -2.5, 0.0, 9.53333333333333] {
             assert_eq!(Decimal::of(number).unwrap().number(), number);
         }
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_whole() {
+    fn units_are_exact_multiples() {
         assert_eq!(Decimal::parse("1.25").unwrap().units(-3), Some(1250));
         assert_eq!(Decimal::parse("1.25").unwrap().units(-1), None);
         assert_eq!(Decimal::from_units(1250, -3), Decimal::parse("1.25"));

@@ -1,9 +1,10 @@
-//! One feature: how a value becomes a level, and which values a level holds.
+//! One feature: how a value becomes a level, and which values a level contains.
 //!
-//! Numeric: as its [`Scale`] says, the text read as its [`Notation`] says. Ordinal: the rank.
-//! Categorical: compared by equality, a mismatch costs one full range; two categories are the
-//! levels 0 and R, so that even squared distances say so; more are their index, which only cost
-//! tables can compare.
+//! - Numeric: the [`Notation`] parses the text, and the [`Scale`] maps the number to a level.
+//! - Ordinal: the level is the rank of the word.
+//! - Categorical: values are compared by equality, and a mismatch costs one full range. Two
+//!   categories have the levels 0 and R, so that squared differences of levels agree with that. More
+//!   categories have their index as level, which only cost tables can compare.
 
 use super::SchemaError;
 use super::notation::Notation;
@@ -16,111 +17,111 @@ use ifonly_core::params::Params;
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// Its name.
+    /// The name of the feature.
     pub name: String,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: FeatureKind,
-    /// What its numbers count, for people.
+    /// The unit of its numbers, for display.
     #[serde(default)]
     pub unit: Option<String>,
-    /// What it means, for people.
+    /// The meaning of the feature, for display.
     #[serde(default)]
     pub description: Option<String>,
-    /// The value that stands for a missing one.
+    /// The value that replaces a missing value.
     #[serde(default)]
     pub default: Option<String>,
-    /// How far the accepted rows typically lie from their median, in values: a public statistic
-    /// that MAD-scaled costs divide by.
+    /// Median or mean absolute deviation of the accepted rows, in values. This public statistic is
+    /// the divisor of the metric `mad`.
     #[serde(default)]
     pub deviation: Option<Deviation>,
-    /// Whether people usually cannot change it. A suggestion: the choice stays with the person, and
-    /// private.
+    /// Whether the institution suggests that users cannot change this feature. Users decide
+    /// themselves, and their choice stays private.
     #[serde(default)]
     pub suggest_immutable: bool,
-    /// Which category of which column this is, for one-hot features.
+    /// For one-hot features: the column and the category of this feature.
     #[serde(default)]
     pub one_hot: Option<OneHot>,
 }
 
-/// What the values of a feature are.
+/// The kind of the values of a feature.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FeatureKind {
     /// Numbers.
     Numeric {
-        /// How they become levels.
+        /// How numbers become levels.
         scale: Scale,
-        /// How they are written.
+        /// How numbers are written.
         #[serde(default)]
         notation: Notation,
     },
-    /// Words in an order; the level is the rank.
+    /// Words with an order; the level is the rank.
     Ordinal {
-        /// From the lowest up.
+        /// The words in ascending order.
         ranks: Vec<String>,
     },
     /// Words without an order.
     Categorical {
-        /// All of them.
+        /// All categories.
         categories: Vec<String>,
-        /// What a mismatch counts as, in levels.
+        /// The difference in levels that a mismatch counts as.
         range: u32,
     },
 }
 
-/// A typical distance from the median.
+/// An absolute deviation from the median.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// Above 0.
+    /// The deviation, greater than 0.
     pub value: f64,
-    /// What it is.
+    /// Median or mean.
     pub of: DeviationKind,
 }
 
-/// What a deviation is.
+/// The kind of a deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviationKind {
     /// The median absolute deviation.
     Median,
-    /// The mean absolute deviation from the median, where more than half of the rows have the
-    /// median itself.
+    /// The mean absolute deviation from the median. It is used if more than half of the rows have
+    /// the median itself, because the median absolute deviation is then 0.
     Mean,
 }
 
-/// The category that a one-hot feature stands for.
+/// The column and the category of a one-hot feature.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneHot {
     /// The column of the original data.
     pub column: String,
-    /// One of its categories.
+    /// The category.
     pub category: String,
 }
 
-/// A level, and what it was made of. Does not print.
+/// The level of a value, with its number. `Debug` does not print it.
 #[derive(Clone, Copy, PartialEq)]
 pub struct EncodedValue {
-    /// In `0..=R`.
+    /// The level, in `0..=R`.
     pub level: u32,
-    /// Whether the value lay outside the bounds, so that a bound was taken instead.
+    /// Whether the value was outside the bounds and was replaced by the nearest bound.
     pub clamped: bool,
-    /// The number itself; `None` for words.
+    /// The exact number; `None` for words.
     pub number: Option<f64>,
 }
 
 impl std::fmt::Debug for EncodedValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Encoded(..)")
+        f.write_str("EncodedValue(..)")
     }
 }
 
 impl Feature {
-    /// What a categorical mismatch counts as unless the schema says otherwise.
+    /// Default range of categorical features.
     pub const DEFAULT_RANGE: u32 = 100;
 
-    /// A feature without unit, description and the rest.
+    /// A feature without optional properties.
     pub fn new(name: impl Into<String>, kind: FeatureKind) -> Feature {
         Feature {
             name: name.into(),
@@ -144,8 +145,8 @@ impl Feature {
         }
     }
 
-    /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's
-    /// own range.
+    /// The largest difference in levels that a change counts as: R_k, or the range of a categorical
+    /// feature.
     pub(crate) fn full_range(&self) -> u32 {
         match &self.kind {
             FeatureKind::Categorical { range, .. } => *range,
@@ -158,17 +159,17 @@ impl Feature {
         matches!(self.kind, FeatureKind::Categorical { .. })
     }
 
-    /// Whether levels are mere labels, whose differences mean nothing.
+    /// Whether levels are labels, whose differences mean nothing.
     pub fn is_nominal(&self) -> bool {
         matches!(&self.kind, FeatureKind::Categorical { categories, .. } if categories.len() > 2)
     }
 
-    /// The column of the original data that holds it.
+    /// The column of the original data.
     pub fn column(&self) -> &str {
         self.one_hot.as_ref().map_or(&self.name, |part| &part.column)
     }
 
-    /// The words that it takes, in order of their levels; none for numbers.
+    /// All words in the order of their levels; empty for numeric features.
     pub fn words(&self) -> &[String] {
         match &self.kind {
             FeatureKind::Numeric { .. } => &[],
@@ -177,8 +178,8 @@ impl Feature {
         }
     }
 
-    /// What a change across the whole feature is in values: 1 for words without an order, the steps
-    /// of an ordered list.
+    /// The value range: highest minus lowest number, the number of steps between ranks, or 1 for a
+    /// categorical feature.
     pub(crate) fn value_range(&self) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
@@ -187,7 +188,7 @@ impl Feature {
         }
     }
 
-    /// The number, or the bound that it exceeds.
+    /// The number, limited to the bounds.
     pub(crate) fn bounded(&self, number: f64) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => number.clamp(scale.bounds().0, scale.bounds().1),
@@ -195,7 +196,7 @@ impl Feature {
         }
     }
 
-    /// What a level counts as, in values: the middle of its numbers, or the rank.
+    /// The number that a level counts as: the middle of its interval, or the rank.
     pub fn middle(&self, level: u32) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => scale.middle(level),
@@ -203,7 +204,7 @@ impl Feature {
         }
     }
 
-    /// The numbers that a level holds; the rank of a word.
+    /// The interval of a level; for words, the rank.
     pub(crate) fn interval(&self, level: u32) -> Option<Interval> {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => scale.interval(level),
@@ -211,7 +212,7 @@ impl Feature {
         }
     }
 
-    /// The numbers or the word of a level, for people.
+    /// The interval or the word of a level, as text for users.
     pub fn show_level(&self, level: u32) -> Option<String> {
         let FeatureKind::Numeric { notation, .. } = &self.kind else {
             return self.decode_level(level).map(|value| value.to_string());
@@ -228,7 +229,7 @@ impl Feature {
         })
     }
 
-    /// The number that a value is for this feature; the rank of an ordered word.
+    /// The number of a value; the rank of an ordinal word.
     pub fn number(&self, value: &Value) -> Option<f64> {
         match (&self.kind, value) {
             (FeatureKind::Numeric { .. }, Value::Number(number)) => Some(*number).filter(|number| number.is_finite()),
@@ -238,7 +239,7 @@ impl Feature {
         }
     }
 
-    /// The level of a value. A missing value has the default's.
+    /// The level of a value. The default replaces a missing value.
     pub fn encode(&self, value: &Value) -> Result<EncodedValue, SchemaError> {
         match (value, &self.kind) {
             (Value::Text(text), _) => self.encode_text(text),
@@ -249,7 +250,7 @@ impl Feature {
         }
     }
 
-    /// The level of a value's text.
+    /// The level of a text. The default replaces a missing value.
     pub fn encode_text(&self, text: &str) -> Result<EncodedValue, SchemaError> {
         let text = self.filled(text)?;
         match &self.kind {
@@ -269,21 +270,21 @@ impl Feature {
         let number = number.filter(|number| number.is_finite()).ok_or_else(|| SchemaError::NotANumber {
             feature: self.name.clone(),
             value: shortened(text),
-            takes: notation.example(),
+            expected: notation.example(),
             min: notation.write(min),
             max: notation.write(max),
         })?;
         Ok(EncodedValue { level: scale.level(number), clamped: number < min || number > max, number: Some(number) })
     }
 
-    /// A level by itself, as if its middle had been given.
+    /// A level encoded by itself: its number is the middle of its interval.
     pub(crate) fn at_level(&self, level: u32) -> EncodedValue {
         let numeric = matches!(self.kind, FeatureKind::Numeric { .. });
         EncodedValue { level, clamped: false, number: numeric.then(|| self.middle(level)) }
     }
 
-    /// The value of a level: a word, or the middle of its numbers. `None` for numbers that are no
-    /// level of this feature.
+    /// The value of a level: a word, or the middle of its interval. `None` if the feature has no
+    /// such level.
     pub fn decode_level(&self, level: u32) -> Option<Value> {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => {
@@ -300,18 +301,18 @@ impl Feature {
 
     fn encode_word(&self, value: &Value) -> Result<EncodedValue, SchemaError> {
         let words = self.words();
-        let place = find(words, value).ok_or_else(|| not_permitted(&self.name, value, words))?;
+        let index = find(words, value).ok_or_else(|| not_permitted(&self.name, value, words))?;
         let binary = self.is_categorical() && words.len() == 2;
-        let level = if binary { place as u32 * self.max_level() } else { place as u32 };
+        let level = if binary { index as u32 * self.max_level() } else { index as u32 };
         Ok(EncodedValue { level, clamped: false, number: None })
     }
 
-    /// Whether a text is a word for a missing value and none of the feature's own.
+    /// Whether a text means a missing value and is not one of the words of the feature.
     pub(super) fn is_missing_text(&self, text: &str) -> bool {
         is_missing(text) && !self.words().iter().any(|word| word == text.trim())
     }
 
-    /// The text, or the default where it is missing.
+    /// The text, or the default if the value is missing.
     pub(super) fn filled<'a>(&'a self, text: &'a str) -> Result<&'a str, SchemaError> {
         if !self.is_missing_text(text) {
             return Ok(text);
@@ -323,45 +324,44 @@ impl Feature {
         SchemaError::Invalid { feature: shortened(&self.name), reason: reason.into() }
     }
 
-    /// Whether the feature makes sense by itself.
+    /// Checks the feature by itself.
     pub(super) fn check(&self) -> Result<(), SchemaError> {
         if self.name.trim().is_empty() {
-            return Err(self.invalid("a name must not be empty"));
+            return Err(self.invalid("the name is empty"));
         }
-        let hot = self.one_hot.iter().flat_map(|part| [&part.column, &part.category]);
-        let people = [&self.unit, &self.description, &self.default].into_iter().flatten();
-        let mut texts = [&self.name].into_iter().chain(self.words()).chain(hot).chain(people);
+        let one_hot = self.one_hot.iter().flat_map(|part| [&part.column, &part.category]);
+        let optional = [&self.unit, &self.description, &self.default].into_iter().flatten();
+        let mut texts = [&self.name].into_iter().chain(self.words()).chain(one_hot).chain(optional);
         if texts.any(|text| text.len() > MAX_TEXT) {
-            return Err(self.invalid(format!("a text is longer than {} bytes", MAX_TEXT)));
+            return Err(self.invalid(format!("a text is too long; the maximum is {MAX_TEXT} bytes")));
         }
-        // A scale has been checked when it was made.
+        // Scales are checked when they are created.
         if !matches!(self.kind, FeatureKind::Numeric { .. }) {
             self.check_words()?;
         }
         if !(1..=Params::MAX_RANGE).contains(&self.full_range()) {
             return Err(self.invalid(format!(
-                "{} levels; there must be 1 to {}",
+                "the largest level or the range is {}, but must be 1 to {}",
                 self.full_range(),
                 Params::MAX_RANGE
             )));
         }
         if self.deviation.is_some_and(|deviation| !(deviation.value.is_finite() && deviation.value > 0.0)) {
-            return Err(self.invalid("its deviation must be finite and above 0"));
+            return Err(self.invalid("the deviation must be finite and greater than 0"));
         }
         if let Some(part) = &self.one_hot {
             if !self.is_categorical() || self.words().len() != 2 {
-                return Err(self.invalid("a one-hot feature has two categories"));
+                return Err(self.invalid("a one-hot feature must have exactly two categories"));
             }
             if part.column.trim().is_empty() || part.category.trim().is_empty() {
                 return Err(self.invalid("a one-hot feature needs a column and a category"));
             }
-            // The default is a value of the whole column, which the schema checks against all its
-            // categories.
+            // The default is a value of the column. The schema checks it against all categories.
             return Ok(());
         }
         let default = self.default.as_ref().map(|default| self.encode(&Value::Text(default.clone())));
         match default {
-            Some(Err(error)) => Err(self.invalid(format!("the default does not serve: {error}"))),
+            Some(Err(error)) => Err(self.invalid(format!("the default is not valid: {error}"))),
             Some(Ok(encoded)) if encoded.clamped => Err(self.invalid("the default is outside the bounds")),
             _ => Ok(()),
         }
@@ -370,13 +370,17 @@ impl Feature {
     fn check_words(&self) -> Result<(), SchemaError> {
         let words = self.words();
         if words.len() < 2 || words.len() > Params::MAX_RANGE as usize + 1 {
-            return Err(self.invalid(format!("{} values; there must be 2 to {}", words.len(), Params::MAX_RANGE + 1)));
+            return Err(self.invalid(format!(
+                "the number of values is {}, but must be 2 to {}",
+                words.len(),
+                Params::MAX_RANGE + 1
+            )));
         }
         if let Some(word) = words.iter().find(|word| word.trim().is_empty() || word.trim() != *word) {
             return Err(self.invalid(format!("value {word:?} is empty or has spaces around it")));
         }
-        let mut seen = std::collections::HashSet::new();
-        match words.iter().find(|word| !seen.insert(word.as_str())) {
+        let mut distinct = std::collections::HashSet::new();
+        match words.iter().find(|word| !distinct.insert(word.as_str())) {
             Some(word) => Err(self.invalid(format!("value {word:?} is listed twice"))),
             None => Ok(()),
         }
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_rounded_ties_up_and_clamped() {
+    fn numbers_are_rounded_with_ties_up_and_clamped() {
         let kind = |quantiser| FeatureKind::from(Scale::levels(-1.0, 1.0, 4, quantiser).unwrap());
         let round = Feature::new("a", kind(Quantiser::Round));
         let floor = Feature::new("a", kind(Quantiser::Floor));
@@ -423,13 +427,16 @@ mod tests {
         assert!(matches!(round.encode(&"nan".into()), Err(SchemaError::Missing { .. })));
         for text in ["x", "inf", "1,5", "0x1"] {
             let error = round.encode(&text.into()).unwrap_err().to_string();
-            assert_eq!(error, format!("feature \"a\": {text:?} is not a number; it takes -1 to 1"));
+            assert_eq!(
+                error,
+                format!("feature \"a\": {text:?} is not a number; the values of this feature are -1 to 1")
+            );
         }
         assert!(round.encode(&f64::NAN.into()).is_err());
     }
 
     #[test]
-    fn words_are_ranks_indices_or_two_ends() {
+    fn words_become_ranks_indices_or_the_two_extreme_levels() {
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let grades = Feature::new("grade", FeatureKind::Ordinal { ranks: words(&["low", "middle", "high"]) });
         assert_eq!((grades.max_level(), level(&grades, "high")), (2, 2));
@@ -469,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_for_a_missing_value() {
+    fn a_default_replaces_a_missing_value() {
         let kind = FeatureKind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
         let bare = Feature::new("a", kind);
         assert_eq!(bare.encode(&"".into()), Err(SchemaError::Missing { feature: "a".into() }));

@@ -1,10 +1,12 @@
-//! What the columns of a database mean: each feature's name, kind and levels, all public.
+//! The schema: name, kind and levels of every feature. All of it is public.
 //!
-//! Everything a person needs to turn their own values into levels is here; the database itself is
-//! not. A [`Schema`] has been checked: names are unique and not empty, bounds are finite and in
-//! order, every range fits a row store. One column of the data is one feature, except that a
-//! one-hot categorical column is as many two-category features as it has categories, named
-//! `race=Other` and so on and kept side by side.
+//! A client needs only the schema to turn the user's values into levels. A [`Schema`] has been
+//! checked: names are unique and not empty, bounds are finite and in order, and max levels fit a
+//! row store.
+//!
+//! One column of the data is one feature. The exception is a one-hot column: it is one feature of
+//! two categories per category of the column. These features are adjacent and have names such as
+//! `race=Other`.
 
 mod decimal;
 mod feature;
@@ -17,15 +19,16 @@ mod value;
 pub use decimal::Decimal;
 pub use feature::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, OneHot};
 pub use notation::Notation;
-pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout as ScaleForm};
+pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout};
 pub use suggestion::nearest;
+pub(crate) use value::shortened;
 pub use value::{Value, is_missing};
 
 use ifonly_core::params::Params;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The features of a database in order. Checked when made.
+/// The features of a database in order. They have been checked.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "Unchecked", into = "Unchecked")]
 pub struct Schema {
@@ -41,67 +44,66 @@ struct Unchecked {
 /// One column of the original data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
-    /// Its name in the data, in profiles and in records.
+    /// The name of the column in the data, in profiles and in records.
     pub name: &'a str,
-    /// Its features: one, or one per category when it is one-hot.
+    /// The indices of its features: one, or one per category of a one-hot column.
     pub features: Range<usize>,
 }
 
-/// What is wrong with a schema, or with a value under it. Whoever wrote the one or gave the other
-/// must change it.
+/// An invalid schema, or a value that is not valid under a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// A name that the schema does not have.
+    /// The schema has no feature of this name.
     #[error("there is no feature {name:?}{}", suggestion(.nearest))]
     UnknownFeature {
-        /// As given.
+        /// The given name.
         name: String,
-        /// What may have been meant.
+        /// The most similar name of the schema.
         nearest: Option<String>,
     },
-    /// No value where one is needed.
-    #[error("feature {feature:?} has no value and the schema gives no default for it")]
+    /// A value is missing and the feature has no default.
+    #[error("feature {feature:?} has no value, and the schema has no default for it")]
     Missing {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
     },
-    /// A text where a number belongs.
-    #[error("feature {feature:?}: {value:?} is not {takes}; it takes {min} to {max}")]
+    /// The value is not a number or not a date.
+    #[error("feature {feature:?}: {value:?} is not {expected}; the values of this feature are {min} to {max}")]
     NotANumber {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// As given, shortened.
+        /// The given value, shortened.
         value: String,
-        /// What it takes.
-        takes: &'static str,
+        /// What was expected, such as "a number".
+        expected: &'static str,
         /// The lower bound, as text.
         min: String,
         /// The upper bound, as text.
         max: String,
     },
-    /// A value that is none of those listed.
+    /// The value is not one of the words of the feature.
     #[error("feature {feature:?}: {value:?} is not permitted; use one of {permitted}")]
     NotPermitted {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// As given, shortened.
+        /// The given value, shortened.
         value: String,
         /// The permitted values, shortened.
         permitted: String,
     },
-    /// The schema itself makes no sense.
+    /// The schema is not valid.
     #[error("schema, feature {feature:?}: {reason}")]
     Invalid {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// What is wrong.
+        /// Why it is refused.
         reason: String,
     },
-    /// No feature, or more than a row store holds.
-    #[error("schema: {count} features; there must be 1 to {}", Params::MAX_FEATURES)]
+    /// There is no feature, or more than a row store can have.
+    #[error("schema: the number of features is {count}, but must be 1 to {}", Params::MAX_FEATURES)]
     Count {
-        /// How many there are.
+        /// Number of features.
         count: usize,
     },
 }
@@ -111,7 +113,7 @@ fn suggestion(nearest: &Option<String>) -> String {
 }
 
 impl Schema {
-    /// These features, if they make sense together.
+    /// Checks the features.
     pub fn new(features: Vec<Feature>) -> Result<Schema, SchemaError> {
         if features.is_empty() || features.len() > Params::MAX_FEATURES {
             return Err(SchemaError::Count { count: features.len() });
@@ -121,14 +123,16 @@ impl Schema {
         for feature in &schema.features {
             feature.check()?;
             if !names.insert(feature.name.as_str()) {
-                return Err(feature.invalid("the name is taken by another feature"));
+                return Err(feature.invalid("another feature has the same name"));
             }
         }
         let mut columns = HashSet::new();
         for column in schema.columns() {
             let first = &schema.features[column.features.start];
             if !columns.insert(column.name) || first.one_hot.is_some() && names.contains(column.name) {
-                return Err(first.invalid("its column appears twice; one-hot features of a column stand side by side"));
+                return Err(
+                    first.invalid("its column appears twice; the one-hot features of a column must be adjacent")
+                );
             }
             if first.one_hot.is_some() {
                 check_one_hot(&schema.features[column.features])?;
@@ -147,44 +151,44 @@ impl Schema {
         self.features.iter().map(Feature::max_level).collect()
     }
 
-    /// The place of the feature of that name.
+    /// The index of the feature with this name.
     pub(crate) fn position(&self, name: &str) -> Result<usize, SchemaError> {
         self.features.iter().position(|feature| feature.name == name).ok_or_else(|| self.unknown(name))
     }
 
-    /// The feature of that name.
+    /// The feature with this name.
     pub fn feature(&self, name: &str) -> Result<&Feature, SchemaError> {
         Ok(&self.features[self.position(name)?])
     }
 
-    /// The features that a name stands for: one, or all of a one-hot column.
+    /// The indices of the features with this name: one, or all features of a one-hot column.
     pub fn named(&self, name: &str) -> Result<Range<usize>, SchemaError> {
         if let Some(column) = self.columns().into_iter().find(|column| column.name == name) {
             return Ok(column.features);
         }
-        self.position(name).map(|place| place..place + 1)
+        self.position(name).map(|index| index..index + 1)
     }
 
-    /// The columns of the original data, in order: what a profile gives and a record holds.
+    /// The columns of the original data, in order. Profiles and records have one value per column.
     pub fn columns(&self) -> Vec<Column<'_>> {
         let mut columns: Vec<Column<'_>> = vec![];
-        for (place, feature) in self.features.iter().enumerate() {
+        for (index, feature) in self.features.iter().enumerate() {
             let name = feature.column();
             match columns.last_mut() {
-                Some(last) if last.name == name && feature.one_hot.is_some() => last.features.end = place + 1,
-                _ => columns.push(Column { name, features: place..place + 1 }),
+                Some(last) if last.name == name && feature.one_hot.is_some() => last.features.end = index + 1,
+                _ => columns.push(Column { name, features: index..index + 1 }),
             }
         }
         columns
     }
 
-    /// Whether levels of some feature are mere labels, so that only costs given as tables mean
-    /// anything.
+    /// Whether the levels of some feature are labels. Then only schemes with cost tables can be
+    /// used.
     pub fn needs_tables(&self) -> bool {
         self.features.iter().any(Feature::is_nominal)
     }
 
-    /// Appends the levels of one column's value, one per feature of the column.
+    /// Appends the levels of the value of one column, one level per feature of the column.
     pub fn encode_column(
         &self,
         column: &Column<'_>,
@@ -197,7 +201,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether a column's value is missing: a word for that which is none of the column's own.
+    /// Whether the value of a column is missing: a text that means so, and that is not one of the
+    /// words of the column.
     pub fn is_missing(&self, column: &Column<'_>, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let group = &self.features[column.features.clone()];
@@ -205,11 +210,11 @@ impl Schema {
         group[0].is_missing_text(text) && !categories.any(|part| part.category == text.trim())
     }
 
-    /// The levels of a whole row, its values given by column name.
+    /// The levels of a row. `value_of` returns its values by column name.
     pub fn encode(&self, value_of: impl Fn(&str) -> Option<Value>) -> Result<Vec<EncodedValue>, SchemaError> {
         let mut levels = Vec::with_capacity(self.features.len());
         for column in self.columns() {
-            // An empty text is a missing value too, for which the feature may have a default.
+            // An empty text is a missing value, which a default may replace.
             let value = value_of(column.name).unwrap_or_else(|| Value::Text(String::new()));
             self.encode_column(&column, &value, &mut levels)?;
         }
@@ -230,15 +235,15 @@ fn check_one_hot(group: &[Feature]) -> Result<(), SchemaError> {
     let mut categories = HashSet::new();
     for feature in group {
         if !categories.insert(feature.one_hot.as_ref().map(|part| &part.category)) {
-            return Err(feature.invalid("its category is listed twice"));
+            return Err(feature.invalid("the category is listed twice"));
         }
         if feature.default != first.default {
-            return Err(feature.invalid("the features of a one-hot column share one default"));
+            return Err(feature.invalid("all features of a one-hot column must have the same default"));
         }
     }
     if let Some(default) = &first.default {
         encode_one_hot(group, &Value::Text(default.clone()), &mut vec![])
-            .map_err(|error| first.invalid(format!("the default does not serve: {error}")))?;
+            .map_err(|error| first.invalid(format!("the default is not valid: {error}")))?;
     }
     Ok(())
 }
@@ -254,8 +259,8 @@ fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<EncodedValu
     let Some(hit) = value::find(&categories, &filled) else {
         return Err(value::not_permitted(first.column(), &filled, &categories));
     };
-    levels.extend(group.iter().enumerate().map(|(place, feature)| EncodedValue {
-        level: if place == hit { feature.max_level() } else { 0 },
+    levels.extend(group.iter().enumerate().map(|(index, feature)| EncodedValue {
+        level: if index == hit { feature.max_level() } else { 0 },
         clamped: false,
         number: None,
     }));
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_gets_the_nearest_one_as_a_suggestion() {
+    fn an_unknown_name_gets_a_similar_one_as_a_suggestion() {
         assert_eq!(
             people().feature("agge").unwrap_err().to_string(),
             r#"there is no feature "agge"; did you mean "age"?"#
@@ -335,10 +340,10 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_make_no_sense_are_refused() {
+    fn invalid_schemas_are_refused() {
         let refused = |features: Vec<Feature>| Schema::new(features).unwrap_err().to_string();
-        assert_eq!(refused(vec![]), "schema: 0 features; there must be 1 to 4096");
-        assert!(refused(vec![numeric("a", 0.0, 1.0, 1), numeric("a", 0.0, 1.0, 1)]).contains("taken"));
+        assert_eq!(refused(vec![]), "schema: the number of features is 0, but must be 1 to 4096");
+        assert!(refused(vec![numeric("a", 0.0, 1.0, 1), numeric("a", 0.0, 1.0, 1)]).contains("same name"));
         let apart = vec![one_hot("race", "A"), one_hot("race", "B"), numeric("a", 0.0, 1.0, 1), one_hot("race", "C")];
         assert!(refused(apart).contains("twice"));
         assert!(
@@ -349,11 +354,11 @@ mod tests {
     }
 
     #[test]
-    fn json_round_trips_and_refuses_what_it_does_not_know() {
+    fn json_round_trips_and_unknown_fields_are_refused() {
         let json = serde_json::to_string(&people()).unwrap();
         assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), people());
-        for bent in [json.replace("\"unit\"", "\"units\""), json.replace("\"levels\"", "\"level\"")] {
-            assert!(serde_json::from_str::<Schema>(&bent).is_err());
+        for changed in [json.replace("\"unit\"", "\"units\""), json.replace("\"levels\"", "\"level\"")] {
+            assert!(serde_json::from_str::<Schema>(&changed).is_err());
         }
         let error = serde_json::from_str::<Schema>(&json.replace("98.0", "18.0")).unwrap_err().to_string();
         assert!(error.contains("18"), "{error}");

@@ -1,70 +1,72 @@
-//! How the numbers of a column are written, so that records and profiles are read as the database's
-//! author meant them.
+//! The notation of a column: how its numbers, dates or times are written.
+//!
+//! Records and profiles are parsed with the same notation. Dates count as days and times as seconds
+//! since 1970-01-01.
 
-/// How numbers are written.
+/// A notation of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Notation {
-    /// Digits, a point, an exponent.
+    /// Digits with an optional sign, decimal point and exponent.
     #[default]
     Plain,
-    /// With a currency, a percent sign, separated thousands or a decimal comma. A plain number is
-    /// understood too.
+    /// With a currency, a percent sign, thousands separators or a decimal comma. Plain numbers are
+    /// accepted too.
     Formatted {
-        /// What stands before, such as `$`.
+        /// Text before the number, such as `$`.
         prefix: String,
-        /// What stands behind, such as `%`.
+        /// Text after the number, such as `%`.
         suffix: String,
-        /// What separates thousands.
+        /// Thousands separator.
         thousands: Option<char>,
-        /// What separates the decimals.
+        /// Decimal separator.
         decimal: char,
     },
-    /// `2026-11-16`, counted in days from 1970-01-01.
+    /// A date such as `2026-11-16`, as days since 1970-01-01.
     Date,
-    /// `2026-11-16 10:30:00`, counted in seconds from 1970-01-01, the zone left out or `Z`.
+    /// A time such as `2026-11-16 10:30:00`, as seconds since 1970-01-01. No zone, or `Z`.
     Timestamp,
 }
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
 impl Notation {
-    /// The number that a text writes.
+    /// Parses a text; `None` if it is not in this notation.
     pub fn read(&self, text: &str) -> Option<f64> {
         let text = text.trim();
         match self {
             Notation::Plain => plain(text),
             Notation::Formatted { prefix, suffix, thousands, decimal } => {
-                written(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text))
+                formatted(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text))
             }
             Notation::Date => days(text),
             Notation::Timestamp => seconds(text),
         }
     }
 
-    /// The text of a number.
+    /// Writes a number.
     pub fn write(&self, number: f64) -> String {
         match self {
-            Notation::Plain => shown(number),
+            Notation::Plain => rounded(number),
             Notation::Formatted { prefix, suffix, thousands, decimal } => {
-                let text = shown(number);
+                let text = rounded(number);
                 let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
-                let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-                let whole = thousands.map_or_else(|| whole.to_owned(), |separator| grouped(whole, separator));
-                let point = if part.is_empty() { String::new() } else { format!("{decimal}{part}") };
-                format!("{sign}{prefix}{whole}{point}{suffix}")
+                let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+                let integer = thousands.map_or_else(|| integer.to_owned(), |separator| grouped(integer, separator));
+                let fraction = if fraction.is_empty() { String::new() } else { format!("{decimal}{fraction}") };
+                format!("{sign}{prefix}{integer}{fraction}{suffix}")
             }
-            Notation::Date => date(number).unwrap_or_else(|| shown(number)),
+            Notation::Date => date(number).unwrap_or_else(|| rounded(number)),
             Notation::Timestamp => {
                 let day = (number / SECONDS_PER_DAY).floor();
                 let rest = (number - day * SECONDS_PER_DAY).floor() as u32;
                 let time = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
-                date(day).map_or_else(|| shown(number), |date| format!("{date} {time}"))
+                date(day).map_or_else(|| rounded(number), |date| format!("{date} {time}"))
             }
         }
     }
 
-    /// What to write, for people.
+    /// What a text in this notation is, for error messages.
     pub(crate) fn example(&self) -> &'static str {
         match self {
             Notation::Plain | Notation::Formatted { .. } => "a number",
@@ -79,16 +81,16 @@ fn plain(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number + 0.0)
 }
 
-/// Without the tail that binary fractions leave: 12 significant digits.
-fn shown(number: f64) -> String {
+/// The number with 12 significant digits, which hides rounding errors of doubles.
+fn rounded(number: f64) -> String {
     let rounded: f64 = format!("{number:.11e}").parse().unwrap_or(number);
     format!("{}", rounded + 0.0)
 }
 
 fn grouped(digits: &str, separator: char) -> String {
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(separator);
         }
         text.push(digit);
@@ -96,34 +98,34 @@ fn grouped(digits: &str, separator: char) -> String {
     text
 }
 
-fn written(text: &str, prefix: &str, suffix: &str, thousands: Option<char>, decimal: char) -> Option<f64> {
-    // The sign may stand on either side of a currency: -$5 and $-5; (5) is an accountant's -5.
+fn formatted(text: &str, prefix: &str, suffix: &str, thousands: Option<char>, decimal: char) -> Option<f64> {
+    // The sign may be before or after a currency: -$5 and $-5. In accounting, (5) means -5.
     let (negative, text) = match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
         Some(inner) => (true, inner),
         None => text.strip_prefix('-').map_or((false, text), |rest| (true, rest)),
     };
     let text = text.strip_prefix(prefix)?.trim_start();
     let text = text.strip_suffix(suffix)?.trim_end();
-    let (inner, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-    if negative && inner {
+    let (inner_sign, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    if negative && inner_sign {
         return None;
     }
-    let (whole, part) = text.split_once(decimal).unwrap_or((text, ""));
+    let (integer, fraction) = text.split_once(decimal).unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let whole = match thousands {
-        Some(separator) if whole.contains(separator) => {
-            let groups: Vec<&str> = whole.split(separator).collect();
+    let integer = match thousands {
+        Some(separator) if integer.contains(separator) => {
+            let groups: Vec<&str> = integer.split(separator).collect();
             let (first, rest) = groups.split_first()?;
-            let right = (1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3);
-            right.then(|| groups.concat())?
+            let valid = (1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3);
+            valid.then(|| groups.concat())?
         }
-        _ => whole.to_owned(),
+        _ => integer.to_owned(),
     };
-    if whole.is_empty() && part.is_empty() || !digits(&whole) || !digits(part) {
+    if integer.is_empty() && fraction.is_empty() || !digits(&integer) || !digits(fraction) {
         return None;
     }
-    let number: f64 = format!("0{whole}.{part}0").parse().ok()?;
-    Some(if negative || inner { 0.0 - number } else { number } + 0.0)
+    let number: f64 = format!("0{integer}.{fraction}0").parse().ok()?;
+    Some(if negative || inner_sign { 0.0 - number } else { number } + 0.0)
 }
 
 fn days(text: &str) -> Option<f64> {
@@ -151,9 +153,9 @@ fn seconds(text: &str) -> Option<f64> {
     }
     let time = time::Time::from_hms(number(hours)?, number(minutes)?, number(seconds)?).ok()?;
     let (hours, minutes, seconds) = time.as_hms();
-    let whole = u32::from(hours) * 3600 + u32::from(minutes) * 60 + u32::from(seconds);
+    let time_of_day = u32::from(hours) * 3600 + u32::from(minutes) * 60 + u32::from(seconds);
     let fraction: f64 = format!("0.{fraction}0").parse().ok()?;
-    Some(days(date)? * SECONDS_PER_DAY + f64::from(whole) + fraction)
+    Some(days(date)? * SECONDS_PER_DAY + f64::from(time_of_day) + fraction)
 }
 
 fn date(days: f64) -> Option<String> {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn money_percentages_and_commas_are_read_and_written() {
+    fn money_percentages_and_decimal_commas_are_parsed_and_written() {
         for (text, number) in [
             ("$1,234.50", Some(1234.5)),
             ("$ 12", Some(12.0)),

@@ -1,20 +1,22 @@
-//! Edges of round numbers, from the bounds of a column alone.
+//! Scales whose edges are round numbers. The edges depend only on the bounds of a column.
 //!
-//! A step is a round number: 1, 2 or 5 times a power of ten, or, where there are many levels, also
-//! 1.5, 3, 4, 6 or 8 times one. Between `n·s` and `n·s'`, s and s' two steps in a row, edges are s
-//! apart: an interval is never wider than 1/n of its numbers, and `n·s'` is an edge of both steps.
-//! Most of the budget cuts the whole range into equal steps, which is what costs need; the rest
-//! goes into ever shorter ones towards zero, so that wishes tell small numbers apart.
+//! A step is a round number: 1, 2 or 5 times a power of ten. If there are many levels, 1.5, 3, 4, 6
+//! and 8 times a power of ten are steps too. Between `n·s` and `n·s'`, where s' is the step after
+//! s, the distance of edges is s. So an interval is never wider than 1/n of its numbers, and `n·s'`
+//! is an edge of both steps.
+//!
+//! About 70% of the levels divide the whole range into equal steps, which gives accurate costs. The
+//! other levels are ever shorter steps towards zero, so that wishes can distinguish small numbers.
 
 use crate::schema::decimal::Decimal;
 use crate::schema::scale::{EdgeRun, Scale, ScaleLayout};
 
-/// Which steps there are, and of which share of a number they are at most.
+/// The permitted steps, and the largest step in relation to a number.
 #[derive(Clone, Copy)]
 struct Ladder {
-    /// In tenths.
+    /// The mantissas of the steps, in tenths.
     mantissas: &'static [i64],
-    /// n; times a step it is a whole number of the step before.
+    /// n: a step is at most 1/n of the number. n times a step is a multiple of the previous step.
     share: u32,
 }
 
@@ -24,7 +26,7 @@ const fn coarse(share: u32) -> Ladder {
     Ladder { mantissas: &[10, 20, 50], share }
 }
 
-/// A step, by its place on the ladder.
+/// The index of a step in a ladder; it may be negative.
 type Step = i32;
 
 impl Ladder {
@@ -37,16 +39,16 @@ impl Ladder {
         self.decimal(step).number()
     }
 
-    /// From where on a step is used.
+    /// The smallest number for which a step is used.
     fn limit(&self, step: Step) -> f64 {
         f64::from(self.share) * self.number(step)
     }
 
     /// The shortest step of which at most `most` fit into `width`.
-    fn cutting(&self, width: f64, most: u32) -> Step {
-        // Beyond these limits there is no step; what uses one checks that edges grow.
+    fn dividing(&self, width: f64, most: u32) -> Step {
+        // Steps outside these limits do not exist. `Scale::new` checks that the edges increase.
         let least = (width / f64::from(most.max(1))).clamp(1e-300, 1e300);
-        // One below the power of ten at hand, because logarithms round.
+        // Start one step below the power of ten, because logarithms are rounded.
         let mut step = self.mantissas.len() as i32 * (least.log10().floor() as i32) - 1;
         while self.number(step) < least {
             step += 1;
@@ -56,19 +58,18 @@ impl Ladder {
 }
 
 impl Scale {
-    /// Round numbers as edges, shorter steps towards zero, at most `most` intervals.
+    /// A scale with round edges, shorter steps towards zero and at most `most` intervals.
     pub fn round(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
-        // Where the whole budget is small, coarser shares leave more of it for the decades towards
-        // zero.
+        // With few intervals, coarser steps leave more of them for small numbers.
         let ladder = match most {
             600.. => FINE,
             200.. => coarse(20),
             _ => coarse(10),
         };
-        let longest = ladder.cutting(max - min, (most * 7 / 10).max(1));
+        let longest = ladder.dividing(max - min, (most * 7 / 10).max(1));
         let mut best = stepped(min, max, longest, longest, ladder)?;
-        // Five decades below the bounds there is nothing that people would tell apart.
+        // Users do not distinguish numbers that are five decades below the bounds.
         for shorter in 1..=5 * ladder.mantissas.len() as i32 {
             let Ok(finer) = stepped(min, max, longest - shorter, longest, ladder) else { break };
             if finer.max_level() >= most {
@@ -79,30 +80,29 @@ impl Scale {
         Ok(best)
     }
 
-    /// Equal steps of a round number, at most `most` intervals.
+    /// A scale with equal round steps and at most `most` intervals.
     pub fn equal_steps(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
-        // The first and the last edge are rounded outwards, which may take one interval more.
-        let step = FINE.cutting(max - min, most.saturating_sub(2).max(1));
+        // The first and the last edge are rounded outwards, which may add an interval at each end.
+        let step = FINE.dividing(max - min, most.saturating_sub(2).max(1));
         stepped(min, max, step, step, FINE)
     }
 
-    /// Round numbers whose steps are everywhere about the same share of the number: a logarithmic
-    /// scale.
+    /// A logarithmic scale: round edges whose steps are about proportional to the number.
     pub fn logarithmic(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
         if min <= 0.0 {
-            return Err(format!("a logarithmic scale needs bounds above 0, not {min} to {max}"));
+            return Err(format!("a logarithmic scale needs bounds greater than 0, but they are {min} and {max}"));
         }
         [200, 100, 50, 20, 10]
             .into_iter()
             .filter_map(|share| {
                 let ladder = coarse(share);
-                let (first, last) = (ladder.cutting(min, share), ladder.cutting(max, share));
+                let (first, last) = (ladder.dividing(min, share), ladder.dividing(max, share));
                 stepped(min, max, first, last, ladder).ok()
             })
             .find(|scale| scale.max_level() < most)
-            .ok_or_else(|| format!("{most} levels are too few for a logarithmic scale from {min} to {max}"))
+            .ok_or_else(|| format!("a logarithmic scale from {min} to {max} needs more than {most} levels"))
     }
 }
 
@@ -113,9 +113,10 @@ fn check_bounds(min: f64, max: f64) -> Result<(), String> {
     }
 }
 
-/// Edges from `min` to `max`, both rounded outwards: `shortest` around zero, growing to `longest`.
+/// A scale with edges from `min` to `max`, both rounded outwards. The steps are `shortest` around
+/// zero and increase to `longest`.
 fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) -> Result<Scale, String> {
-    // The pieces of the line from left to right: each ends where the next begins.
+    // The pieces of the number line in ascending order: each ends where the next one begins.
     let outer = |step: Step| if step == longest { f64::INFINITY } else { ladder.limit(step + 1) };
     let mut pieces: Vec<(f64, f64, Step)> = vec![];
     for step in (shortest + 1..=longest).rev() {
@@ -132,11 +133,11 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
         if low >= high {
             continue;
         }
-        // In units of the step: edges of pieces are whole, bounds are rounded outwards.
+        // In units of the step: the edges of pieces are integers, and bounds are rounded outwards.
         let number = ladder.number(step);
         let (first, last) = ((low / number + 1e-9).floor(), (high / number - 1e-9).ceil());
         if first.abs().max(last.abs()) > 9e15 {
-            return Err(format!("numbers from {min} to {max} are too close to each other for round steps"));
+            return Err(format!("the numbers from {min} to {max} are too close together for round steps"));
         }
         let decimal = ladder.decimal(step);
         from.get_or_insert(Decimal::from_units(
@@ -145,7 +146,7 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
         ));
         runs.push(EdgeRun { step: decimal, count: (last - first) as u32 });
     }
-    let from = from.flatten().ok_or_else(|| "its numbers have more than 18 digits".to_owned())?;
+    let from = from.flatten().ok_or_else(|| "a value or an edge has more than 18 digits".to_owned())?;
     Scale::new(ScaleLayout::Edges { from, runs })
 }
 
@@ -153,12 +154,12 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
 mod tests {
     use super::*;
 
-    fn widest(scale: &Scale) -> f64 {
+    fn widest_interval(scale: &Scale) -> f64 {
         (0..=scale.max_level()).filter_map(|level| scale.interval(level)).map(|i| i.high - i.low).fold(0.0, f64::max)
     }
 
     #[test]
-    fn round_edges_hold_the_bounds_and_keep_to_the_budget() {
+    fn round_edges_include_the_bounds_and_keep_the_maximum() {
         for (min, max) in [
             (0.0, 250_000.0),
             (0.0, 99_999.0),
@@ -176,30 +177,30 @@ mod tests {
                 let (low, high) = scale.bounds();
                 assert!(low <= min && max <= high, "{min} {max} {most}: {low} {high}");
                 assert!(scale.max_level() < most.max(13), "{min} {max} {most}: {} levels", scale.max_level() + 1);
-                // No interval is wider than a few times the budget's equal share.
+                // No interval is wider than a few times the width of equal steps.
                 let share = if most >= 600 { 2.2 } else { 4.0 };
-                assert!(widest(&scale) <= share * (max - min) / f64::from(most), "{min} {max} {most}");
+                assert!(widest_interval(&scale) <= share * (max - min) / f64::from(most), "{min} {max} {most}");
             }
         }
     }
 
     #[test]
-    fn small_numbers_of_a_skewed_column_are_told_apart() {
+    fn small_numbers_of_a_skewed_column_are_distinguished() {
         let scale = Scale::round(0.0, 250_000.0, 1000).unwrap();
         for number in [30.0, 400.0, 5_000.0, 60_000.0, 200_000.0] {
             let interval = scale.interval(scale.level(number)).unwrap();
             assert!(interval.low <= number && number < interval.high);
             assert!(interval.high - interval.low <= (number / 20.0).max(20.0), "{number}: {interval:?}");
         }
-        // The edges are numbers that people write.
+        // The edges are round numbers.
         let interval = scale.interval(scale.level(123_456.0)).unwrap();
         assert_eq!((interval.low, interval.high), (123_200.0, 123_600.0));
     }
 
     #[test]
-    fn equal_and_logarithmic_steps_are_had_by_name() {
+    fn equal_and_logarithmic_steps_keep_their_limits() {
         let equal = Scale::equal_steps(0.6, 65.8, 100).unwrap();
-        assert!(equal.max_level() < 100 && widest(&equal) < 1.01, "{equal:?}");
+        assert!(equal.max_level() < 100 && widest_interval(&equal) < 1.01, "{equal:?}");
         let log = Scale::logarithmic(0.001, 1000.0, 1000).unwrap();
         assert!(log.max_level() < 1000);
         for number in [0.002, 0.5, 7.0, 900.0] {

@@ -1,21 +1,24 @@
-//! How numbers become levels: every level is an interval of numbers with public, exact ends.
+//! Scales: how numbers become levels. Every level is an interval of numbers with public, exact
+//! ends.
 //!
-//! | form | level k holds |
+//! | layout | level k contains |
 //! |---|---|
 //! | grid | the value `from + k·step` |
-//! | listed | the k-th of the listed values |
-//! | edges | numbers from edge k up to, but without, edge k + 1; the last level with its end; an edge 0 is a level of its own |
-//! | levels | the paper's: `round((v − min)/(max − min)·R)`, or the floor of it |
+//! | listed | the k-th listed value |
+//! | edges | numbers from edge k up to, but not including, edge k + 1; the last level includes its upper edge; if 0 is an edge, it has its own level |
+//! | uniform | the levels of the paper: numbers v with `round((v − min)/(max − min)·R)` = k, or with the floor instead |
 //!
-//! A number between the values of a grid or a list has the level of the nearer one, the upper one
-//! in the middle. Numbers beyond the ends have the first or last level; where rows of the database
-//! do (`open`), these two levels have no end. Nothing is special in many columns: no gain, no debt,
-//! no child. So 0, where it is an edge, is a level by itself.
+//! A number between two values of a grid or a list gets the level of the nearer value, or of the
+//! upper value if it is exactly in the middle. Numbers beyond the bounds get the first or the last
+//! level. If rows of the database are beyond the bounds (`open`), the intervals of these two levels
+//! are unbounded.
 //!
-//! Round edges follow from the bounds alone, never from how values are spread between them: equal
-//! steps of a round number (1, 2 or 5 times a power of ten) over the whole range, and towards zero
-//! ever shorter ones, always about the same share of the value, so that a skewed column does not
-//! fall into one level.
+//! 0 has its own level if it is an edge, because it has a special meaning in many columns: no gain,
+//! no debt, no children.
+//!
+//! Round edges depend only on the bounds, never on the distribution of the values (see
+//! `round_edges.rs`). They become shorter towards zero, so that the values of a skewed column do
+//! not all get the same level.
 
 use super::decimal::Decimal;
 use ifonly_core::params::Params;
@@ -27,10 +30,10 @@ use std::sync::Arc;
 pub struct Scale {
     layout: ScaleLayout,
     open: bool,
-    /// The values of a grid or a list, or the edges; none for the paper's levels.
+    /// The values of a grid or a list, or the edges; empty for uniform levels.
     numbers: Arc<[f64]>,
-    /// Where among them to look: as many equal parts of the range as there are numbers, and for
-    /// each how many lie before it.
+    /// An index into `numbers`. It divides their range into as many equal parts as there are
+    /// numbers, and contains for each part how many numbers are before it.
     before: Arc<[u32]>,
 }
 
@@ -42,7 +45,7 @@ struct Unchecked {
     open_ended: bool,
 }
 
-/// What a scale is made of.
+/// The layout of a scale.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScaleLayout {
@@ -50,68 +53,68 @@ pub enum ScaleLayout {
     Grid {
         /// The value of level 0.
         from: Decimal,
-        /// The distance of two values.
+        /// The distance between two values.
         step: Decimal,
-        /// R.
+        /// R, the largest level.
         levels: u32,
     },
-    /// These values, from the lowest up.
+    /// Listed values.
     Listed {
-        /// One level each.
+        /// The values in ascending order, one level each.
         values: Vec<Decimal>,
     },
-    /// Intervals.
+    /// Intervals between edges.
     Edges {
         /// The lowest edge.
         from: Decimal,
-        /// Where the other edges are.
+        /// The other edges.
         runs: Vec<EdgeRun>,
     },
-    /// The paper's levels.
+    /// The levels of the paper.
     Uniform {
-        /// Level 0.
+        /// The value of level 0.
         min: f64,
-        /// Level R.
+        /// The value of level R.
         max: f64,
-        /// R.
+        /// R, the largest level.
         levels: u32,
-        /// What happens between two levels.
+        /// The level of a number between two levels.
         quantiser: Quantiser,
     },
 }
 
-/// So many further edges, each a step from the one before.
+/// `count` further edges, each `step` above the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeRun {
-    /// The distance.
+    /// The distance between edges.
     pub step: Decimal,
-    /// How many.
+    /// The number of edges.
     pub count: u32,
 }
 
-/// What happens to numbers between two of the paper's levels.
+/// The level of a number between two uniform levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantiser {
-    /// The nearest level, ties up.
+    /// The nearest level; the upper one for ties.
     #[default]
     Round,
-    /// The level below.
+    /// The lower level.
     Floor,
 }
 
-/// The numbers that a level holds: all of them lie in `low..=high`.
+/// The interval of a level: all its numbers are in `low..=high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// No number of the level is below.
+    /// Lower bound of the numbers.
     pub low: f64,
-    /// No number of the level is above.
+    /// Upper bound of the numbers.
     pub high: f64,
 }
 
 impl Interval {
-    /// Whether it holds one number only.
+    /// Whether the level contains only one number.
     pub(crate) fn is_point(&self) -> bool {
         self.low == self.high
     }
@@ -124,11 +127,11 @@ impl PartialEq for Scale {
 }
 
 impl Scale {
-    /// A scale of this form, or what is wrong with it.
+    /// Checks a layout. The error says why it is refused.
     pub fn new(layout: ScaleLayout) -> Result<Scale, String> {
         let numbers = numbers(&layout)?;
         if !numbers.windows(2).all(|pair| pair[0] < pair[1]) || numbers.iter().any(|number| !number.is_finite()) {
-            return Err("its values or edges must be finite and grow".into());
+            return Err("the values or edges must be finite and strictly increasing".into());
         }
         if let ScaleLayout::Uniform { min, max, .. } = layout
             && !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max)
@@ -137,37 +140,37 @@ impl Scale {
         }
         let mut before = vec![0; numbers.len() + 1];
         numbers.iter().for_each(|&number| before[part(&numbers, number) + 1] += 1);
-        (1..before.len()).for_each(|place| before[place] += before[place - 1]);
+        (1..before.len()).for_each(|index| before[index] += before[index - 1]);
         let scale = Scale { layout, open: false, numbers: numbers.into(), before: before.into() };
         match scale.max_level() {
-            range if (1..=Params::MAX_RANGE).contains(&range) => Ok(scale),
-            range => Err(format!("{range} levels; there must be 1 to {}", Params::MAX_RANGE)),
+            max_level if (1..=Params::MAX_RANGE).contains(&max_level) => Ok(scale),
+            max_level => Err(format!("the largest level is {max_level}, but must be 1 to {}", Params::MAX_RANGE)),
         }
     }
 
-    /// The same scale where rows of the database lie beyond its ends.
+    /// Sets whether rows of the database are beyond the bounds.
     pub fn open(self, open: bool) -> Scale {
         Scale { open, ..self }
     }
 
-    /// The paper's levels.
+    /// The uniform levels of the paper.
     pub fn levels(min: f64, max: f64, levels: u32, quantiser: Quantiser) -> Result<Scale, String> {
         Scale::new(ScaleLayout::Uniform { min, max, levels, quantiser })
     }
 
-    /// Every whole number from one to another.
+    /// One level for every integer in `from..=to`.
     pub fn whole_numbers(from: i64, to: i64) -> Result<Scale, String> {
         let levels = to.checked_sub(from).and_then(|levels| u32::try_from(levels).ok()).unwrap_or(0);
         Scale::new(ScaleLayout::Grid { from: Decimal::new(from, 0), step: Decimal::new(1, 0), levels })
     }
 
-    /// Its name in reports.
+    /// The name of the layout in reports.
     pub fn name(&self) -> &'static str {
         match &self.layout {
             ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => "every value",
             ScaleLayout::Edges { runs, .. } if runs.len() == 1 => "equal steps",
             ScaleLayout::Edges { .. } => "round steps",
-            ScaleLayout::Uniform { .. } => "paper's levels",
+            ScaleLayout::Uniform { .. } => "uniform levels",
         }
     }
 
@@ -175,7 +178,7 @@ impl Scale {
     pub fn max_level(&self) -> u32 {
         match &self.layout {
             ScaleLayout::Grid { levels, .. } | ScaleLayout::Uniform { levels, .. } => *levels,
-            // Edges are one more than intervals.
+            // There is one edge more than intervals.
             ScaleLayout::Edges { .. } => (self.numbers.len() as u32).saturating_sub(2),
             ScaleLayout::Listed { .. } => (self.numbers.len() as u32).saturating_sub(1),
         }
@@ -186,12 +189,12 @@ impl Scale {
         match (&self.layout, &*self.numbers) {
             (ScaleLayout::Uniform { min, max, .. }, _) => (*min, *max),
             (_, [first, .., last]) => (*first, *last),
-            // A checked scale has two numbers at least.
+            // Not reached: a checked scale has at least two numbers.
             _ => (0.0, 0.0),
         }
     }
 
-    /// Whether every level is one value.
+    /// Whether every level is a single value.
     pub fn is_exact(&self) -> bool {
         matches!(self.layout, ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. })
     }
@@ -200,8 +203,8 @@ impl Scale {
     pub(crate) fn level(&self, number: f64) -> u32 {
         match &self.layout {
             ScaleLayout::Uniform { min, max, levels, quantiser } => {
-                // A cast from f64 saturates, and NaN cannot come from finite numbers with min <
-                // max.
+                // The cast from f64 saturates. NaN cannot occur, because the numbers are finite and
+                // min < max.
                 let exact = (number - min) / (max - min) * f64::from(*levels);
                 let step = match quantiser {
                     Quantiser::Round => exact.round(),
@@ -226,32 +229,32 @@ impl Scale {
         }
     }
 
-    /// How many numbers lie before this one. Those of earlier parts do, those of later parts do
-    /// not, so that one part is searched, which mostly has one number: builds ask this of every
-    /// cell.
+    /// Number of entries of `numbers` that are before `number`. All entries of earlier parts are,
+    /// and none of later parts, so only one part is searched. It usually has one entry. Builds call
+    /// this for every cell.
     fn count(&self, number: f64, is_before: impl Fn(f64) -> bool) -> usize {
         let part = part(&self.numbers, number);
         let (from, to) = (self.before[part] as usize, self.before[part + 1] as usize);
         from + self.numbers[from..to].partition_point(|&other| is_before(other))
     }
 
-    /// The numbers of a level; `None` for levels above the range.
+    /// The interval of a level; `None` above the max level.
     pub fn interval(&self, level: u32) -> Option<Interval> {
-        let range = self.max_level();
-        if level > range {
+        let max_level = self.max_level();
+        if level > max_level {
             return None;
         }
-        let place = level as usize;
+        let index = level as usize;
         let (mut low, mut high) = match &self.layout {
-            ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => (self.numbers[place], self.numbers[place]),
-            ScaleLayout::Edges { .. } if self.numbers[place + 1] == AFTER_ZERO => (0.0, 0.0),
-            ScaleLayout::Edges { .. } => (self.numbers[place], self.numbers[place + 1]),
+            ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => (self.numbers[index], self.numbers[index]),
+            ScaleLayout::Edges { .. } if self.numbers[index + 1] == AFTER_ZERO => (0.0, 0.0),
+            ScaleLayout::Edges { .. } => (self.numbers[index], self.numbers[index + 1]),
             ScaleLayout::Uniform { min, max, levels, quantiser } => {
                 let (down, up) = match quantiser {
                     Quantiser::Round => (0.5, 0.5),
                     Quantiser::Floor => (0.0, 1.0),
                 };
-                // The formula of the level rounds; what it may take in by that counts as inside.
+                // The formula of the level is subject to rounding; the slack covers its error.
                 let slack = 1e-13 * (max - min);
                 let at = |steps: f64| min + steps / f64::from(*levels) * (max - min);
                 let (low, high) = (at(f64::from(level) - down) - slack, at(f64::from(level) + up) + slack);
@@ -260,27 +263,27 @@ impl Scale {
         };
         if self.open {
             low = if level == 0 { f64::NEG_INFINITY } else { low };
-            high = if level == range { f64::INFINITY } else { high };
+            high = if level == max_level { f64::INFINITY } else { high };
         }
         Some(Interval { low, high })
     }
 
-    /// What a level counts as: its value, or the middle of its interval.
+    /// The number that a level counts as: its value, or the middle of its interval.
     pub(crate) fn middle(&self, level: u32) -> f64 {
         match &self.layout {
             ScaleLayout::Uniform { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
             ScaleLayout::Edges { .. } => {
-                let place = level.min(self.max_level()) as usize;
-                self.numbers[place] / 2.0 + self.numbers[place + 1] / 2.0
+                let index = level.min(self.max_level()) as usize;
+                self.numbers[index] / 2.0 + self.numbers[index + 1] / 2.0
             }
             _ => self.numbers[level.min(self.max_level()) as usize],
         }
     }
 }
 
-/// In which of as many equal parts of their range as there are numbers this one lies. Never falls
-/// where the number grows: a difference, a product with something positive and a cast that
-/// saturates are all like that.
+/// The index of the part that contains `number`, if the range of `numbers` is divided into
+/// `numbers.len()` equal parts. The result is monotonic in `number`: the difference, the product
+/// with a positive factor and the saturating cast are monotonic.
 fn part(numbers: &[f64], number: f64) -> usize {
     let [first, .., last] = numbers else { return 0 };
     (((number - first) * (numbers.len() as f64 / (last - first))) as usize).min(numbers.len() - 1)
@@ -290,11 +293,11 @@ fn part(numbers: &[f64], number: f64) -> usize {
 const AFTER_ZERO: f64 = f64::from_bits(1);
 
 fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, String> {
-    let too_long = || "its numbers have more than 18 digits".to_owned();
+    let too_long = || "a value or an edge has more than 18 digits".to_owned();
     let limit = u64::from(Params::MAX_RANGE);
     let check = |count: u64| match count {
         count if count <= limit => Ok(()),
-        count => Err(format!("{count} levels; there must be 1 to {limit}")),
+        count => Err(format!("{count} levels are too many; the maximum is {limit}")),
     };
     match layout {
         ScaleLayout::Uniform { .. } => Ok(vec![]),
@@ -314,7 +317,7 @@ fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, String> {
             for run in runs {
                 last = extend(&mut edges, last, *run).ok_or_else(too_long)?;
             }
-            // Between 0 and the number after it there is none, so that this interval holds 0 alone.
+            // No double is between 0 and AFTER_ZERO, so this interval contains 0 only.
             if let Some(zero) = edges[..edges.len() - 1].iter().position(|&edge| edge == 0.0) {
                 edges.insert(zero + 1, AFTER_ZERO);
             }
@@ -323,7 +326,7 @@ fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, String> {
     }
 }
 
-/// Appends the numbers of a run that starts behind `last`, and says where it ends.
+/// Appends the numbers of a run that follows `last`. Returns the last number of the run.
 fn extend(numbers: &mut Vec<f64>, mut last: Decimal, EdgeRun { step, count }: EdgeRun) -> Option<Decimal> {
     let exponent = last.exponent().min(step.exponent());
     let (mut units, step) = (last.units(exponent)?, step.units(exponent)?);
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_has_a_level_for_every_value_and_rounds_what_lies_between() {
+    fn a_grid_has_one_level_per_value_and_rounds_other_numbers() {
         let scale = grid("0.1", "0.1", 9);
         for level in 0..=9 {
             let value: f64 = format!("0.{}", level + 1).parse().unwrap_or(1.0);
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_values_are_their_own_levels() {
+    fn each_listed_value_has_its_own_level() {
         let values = ["-1", "9.5", "9.53333333333333", "100"].map(decimal).to_vec();
         let scale = Scale::new(ScaleLayout::Listed { values }).unwrap();
         for (number, level) in [(-7.0, 0), (-1.0, 0), (4.24, 0), (4.25, 1), (9.53333333333333, 2), (99.0, 3)] {
@@ -385,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn edges_hold_everything_from_one_up_to_the_next() {
+    fn a_level_contains_the_numbers_from_its_edge_up_to_the_next() {
         let runs = vec![EdgeRun { step: decimal("0.5"), count: 2 }, EdgeRun { step: decimal("10"), count: 3 }];
         let scale = Scale::new(ScaleLayout::Edges { from: decimal("-1"), runs }).unwrap();
-        // Zero is a level by itself.
+        // Zero has its own level.
         assert_eq!((scale.max_level(), scale.bounds()), (5, (-1.0, 30.0)));
         for (number, level) in
             [(-9.0, 0), (-1.0, 0), (-0.5, 1), (0.0, 2), (1e-300, 3), (9.99, 3), (10.0, 4), (30.0, 5), (99.0, 5)]
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_found_in_their_part_as_in_all_of_them() {
+    fn searching_one_part_equals_searching_all_numbers() {
         let extremes = ["-1e300", "-5", "0", "0.1", "1e300"].map(|text| Decimal::of(text.parse().unwrap()).unwrap());
         for scale in [
             Scale::round(0.0, 123_456.0, 1000).unwrap(),
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_levels_lie_inside_their_intervals() {
+    fn numbers_are_inside_the_intervals_of_their_uniform_levels() {
         for quantiser in [Quantiser::Round, Quantiser::Floor] {
             let scale = Scale::levels(-1.3, 2.9, 37, quantiser).unwrap();
             for step in 0..=10_000 {
@@ -436,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_that_make_no_sense_are_refused_and_the_rest_come_back_from_json() {
+    fn invalid_scales_are_refused_and_valid_ones_round_trip_through_json() {
         let refused = |layout: ScaleLayout| Scale::new(layout).unwrap_err();
         refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("0"), levels: 3 });
         refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("-1"), levels: 3 });
@@ -449,14 +452,14 @@ mod tests {
             from: decimal("0"),
             runs: vec![EdgeRun { step: decimal("1"), count: u32::MAX }; 9],
         });
-        // Edges so near to each other that doubles cannot tell them apart.
+        // Edges so close together that they are the same double.
         refused(ScaleLayout::Grid { from: Decimal::new(1, 17), step: decimal("1"), levels: 3 });
         for (min, max) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-1e308, 1e308)] {
             assert!(Scale::levels(min, max, 5, Quantiser::Round).is_err());
         }
         let scale = grid("18", "0.5", 80).open(true);
         let json = serde_json::to_string(&scale).unwrap();
-        assert_eq!(json, r#"{"form":{"type":"grid","from":"18","step":"0.5","levels":80},"open":true}"#);
+        assert_eq!(json, r#"{"layout":{"type":"grid","from":"18","step":"0.5","levels":80},"open_ended":true}"#);
         assert_eq!(serde_json::from_str::<Scale>(&json).unwrap(), scale);
         assert!(serde_json::from_str::<Scale>(&json.replace("0.5", "0.50")).is_err());
         assert!(serde_json::from_str::<Scale>(&json.replace("80", "0")).is_err());

@@ -1,17 +1,17 @@
-//! The name that somebody may have meant: the one with the fewest edits, if that is few enough.
+//! Suggestions for misspelt names: the name with the fewest edits, if these are few.
 
-/// The name nearest to `given`, unless even that one is another word. Case does not matter.
+/// The name most similar to `given`, or `None` if no name is similar. Case does not matter.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Long texts are no misspelt names, and the distance takes quadratic time.
+    // Long texts are not misspelt names, and computing the distance takes quadratic time.
     const LONGEST: usize = 256;
     if given.len() > LONGEST {
         return None;
     }
     let given = given.to_lowercase();
-    let permitted = (given.chars().count() / 3).max(1);
-    let close = names.into_iter().filter(|name| name.len() <= LONGEST);
-    let scored = close.map(|name| (strsim::osa_distance(&given, &name.to_lowercase()), name));
-    scored.filter(|(edits, _)| *edits <= permitted).min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
+    let max_edits = (given.chars().count() / 3).max(1);
+    let candidates = names.into_iter().filter(|name| name.len() <= LONGEST);
+    let scored = candidates.map(|name| (strsim::osa_distance(&given, &name.to_lowercase()), name));
+    scored.filter(|(edits, _)| *edits <= max_edits).min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suggests_near_names_only() {
+    fn only_similar_names_are_suggested() {
         let names = ["income", "age", "jail_days"];
         assert_eq!(nearest("Incom", names), Some("income"));
         assert_eq!(nearest("icnome", names), Some("income"));

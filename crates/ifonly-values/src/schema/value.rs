@@ -1,9 +1,9 @@
-//! Values before they are levels: numbers and texts, and what stands for neither.
+//! Values before they are encoded as levels: numbers, texts and missing values.
 
 use super::SchemaError;
 
-/// A value before it is encoded. A person's values are secret, so they do not print by `Debug`;
-/// showing one takes `Display`.
+/// A value before it is encoded. The values of a user are secret: `Debug` does not print them, only
+/// `Display` does.
 #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -13,13 +13,13 @@ pub enum Value {
     Text(String),
 }
 
-/// What some tools write for a missing value. A feature that has the word among its own takes it
-/// for a value.
+/// Texts that common tools write for a missing value. If a feature has such a text among its words,
+/// it is a value of that feature.
 const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"];
 
-/// Whether a text stands for a missing value.
+/// Whether a text means a missing value.
 pub fn is_missing(text: &str) -> bool {
-    // Most values are longer than these words, and builds ask this of every cell.
+    // The length is checked first, because builds call this for every cell.
     let text = text.trim();
     text.len() <= 4 && MISSING.contains(&text)
 }
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Value {
 }
 
 impl Value {
-    /// As a finite number, if it is one.
+    /// The value as a finite number, if it is one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Value::Number(number) => Some(*number).filter(|number| number.is_finite()),
@@ -67,7 +67,7 @@ impl From<String> for Value {
     }
 }
 
-/// The place of a value among words: the same text, or the same number ("1.0" is "1").
+/// The index of a value among words: the same text, or the same number ("1.0" equals "1").
 pub(super) fn find<W: AsRef<str>>(words: &[W], value: &Value) -> Option<usize> {
     let text = value.to_string();
     let same_text = words.iter().position(|word| word.as_ref() == text.trim());
@@ -91,16 +91,16 @@ pub(super) fn not_permitted<W: AsRef<str>>(feature: &str, value: &Value, words: 
     }
 }
 
-/// Texts from outside must not flood a message.
-pub(super) fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+/// The beginning of a text, for error messages.
+pub(crate) fn shortened(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
     }
 }
 
-/// A finite number, or nothing.
+/// Parses a finite number.
 fn parse(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }

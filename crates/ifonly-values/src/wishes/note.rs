@@ -1,46 +1,46 @@
-//! What a person should know about how their wishes were understood. Made from their own words and
-//! the public schema alone.
+//! Notes that tell users how their wishes and values are applied. A note contains only the user's
+//! own input and the public schema.
 
-/// A remark about one feature.
+/// A note about one feature.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum WishNote {
-    /// Levels that lie partly within a wish were left out.
+    /// Levels that satisfy a wish only partly are excluded.
     Across {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// What was wished, in words.
+        /// The wish in words.
         wish: String,
-        /// The levels, in values.
+        /// The excluded levels, as text.
         levels: Vec<String>,
     },
-    /// "Stays as it is" means: within this level.
+    /// The feature stays as it is, which means: within its level.
     Stays {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// The level, in values.
+        /// The level, as text.
         within: String,
     },
-    /// The person's value is outside the bounds of the database.
+    /// The user's value is outside the bounds of the feature.
     Clamped {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// The level that was taken instead, in values.
+        /// The level that is used instead, as text.
         taken: String,
     },
-    /// The person gave no value, so the schema's default stands for it.
+    /// The user gave no value, so the default of the schema is used.
     Missing {
-        /// Which feature.
+        /// The name of the feature.
         feature: String,
-        /// The default.
+        /// The default value.
         taken: String,
     },
 }
 
-// Notes tell about wishes, which are secret; showing them takes `Display`.
+// Notes contain secret wishes and values: `Debug` does not print them, only `Display` does.
 impl std::fmt::Debug for WishNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Note(..)")
+        f.write_str("WishNote(..)")
     }
 }
 
@@ -48,15 +48,18 @@ impl std::fmt::Display for WishNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             WishNote::Across { feature, wish, levels } => {
-                let (level, lie) = if levels.len() == 1 { ("level", "lies") } else { ("levels", "lie") };
-                let was = if levels.len() == 1 { "was" } else { "were" };
-                write!(f, "{feature} {wish}: {level} {} {lie} across the limit and {was} left out", listed(levels))
+                let (level, is, was) =
+                    if levels.len() == 1 { ("level", "is", "was") } else { ("levels", "are", "were") };
+                let levels = listed(levels);
+                write!(f, "{feature} {wish}: {level} {levels} {is} only partly within the limit and {was} excluded")
             }
             WishNote::Stays { feature, within } => write!(f, "{feature} stays as it is: within {within}"),
             WishNote::Clamped { feature, taken } => {
-                write!(f, "your {feature} is outside the bounds of the database; it counts as {taken}")
+                write!(f, "your value of {feature} is outside the bounds of the data; it counts as {taken}")
             }
-            WishNote::Missing { feature, taken } => write!(f, "you gave no {feature}; it counts as {taken}"),
+            WishNote::Missing { feature, taken } => {
+                write!(f, "you gave no value of {feature}; the default {taken} is used")
+            }
         }
     }
 }

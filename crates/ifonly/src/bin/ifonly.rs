@@ -1,8 +1,8 @@
-//! The program: the library's command line.
+//! The program `ifonly`. Its commands are in [`ifonly::cli`].
 #![forbid(unsafe_code)]
 
 #[cfg(not(any(feature = "ask", feature = "serve", feature = "build", feature = "lab")))]
-compile_error!("a command line without commands: enable ask, serve, build, lab or bench");
+compile_error!("the command line has no commands; enable one of the features ask, serve, build and lab");
 
 use std::process::ExitCode;
 

@@ -1,16 +1,25 @@
-//! The command line of private counterfactual retrieval: one word per task, `--help` with an
-//! example each.
+//! The commands of `ifonly` and their dispatch. Each command has one file in `commands/`.
 //!
-//! What a program would want lives in the other crates; here are flags, files, tables and exit
-//! codes. It is in the library, so that the Python package has the same commands as the program.
+//! The command line only handles flags, files, printed tables and exit codes; the work is done in
+//! the other crates. This module is in the library so that the Python package offers the same
+//! commands as the program.
 
 use crate::cli::{commands, exit};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
-/// Ask what would have had to be different, without telling anybody who is asking.
+/// Find the nearest accepted case without revealing your data.
 #[derive(Debug, Parser)]
 #[command(name = "ifonly", version, propagate_version = true)]
+#[cfg_attr(
+    all(feature = "ask", feature = "serve", feature = "build", feature = "lab"),
+    command(after_help = "\
+Start with `ifonly demo`. Then, by role:
+  institution  build, inspect, leakage, attack
+  operator     keygen, serve; split and shard if the rows do not fit one machine
+  user         inspect, profile, ask
+`ifonly COMMAND --help` describes a command. docs/tutorial.md shows all steps in ten minutes.")
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -44,14 +53,16 @@ enum Command {
     Reproduce(ifonly_lab::cli::ReproduceArgs),
     #[cfg(feature = "lab")]
     Attack(commands::attack::Args),
-    #[cfg(feature = "bench")]
-    Bench(Box<commands::bench::Args>),
+    Bench(commands::bench::Args),
     Completions(commands::completions::Args),
     Man(commands::completions::ManArgs),
 }
 
-/// Does what the arguments say, the program's own name first, and gives the exit code. For whoever
-/// owns the process: arguments that cannot be read and a call for help end it at once.
+/// Runs the command that `arguments` describe and returns its exit code. The first argument is the
+/// program's name.
+///
+/// Invalid arguments, `--help` and `--version` end the process at once, so only the owner of the
+/// process should call this function.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     exit::ignore_broken_pipe();
     let result = match Cli::parse_from(arguments).command {
@@ -78,10 +89,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         #[cfg(feature = "lab")]
         Command::Leakage(args) => commands::leakage::run(&args),
         #[cfg(feature = "lab")]
-        Command::Reproduce(args) => done(ifonly_lab::cli::reproduce(&args)),
+        Command::Reproduce(args) => outcome(ifonly_lab::cli::reproduce(&args)),
         #[cfg(feature = "lab")]
         Command::Attack(args) => commands::attack::run(&args),
-        #[cfg(feature = "bench")]
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
         Command::Man(args) => commands::completions::man(&args, Cli::command()),
@@ -89,10 +99,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     exit::finish(result)
 }
 
-/// Commands of other crates end well or say why not.
+/// The outcome of a command that another crate implements.
 #[cfg(feature = "lab")]
-fn done<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::CommandOutcome, exit::CommandError> {
-    result.map(|()| exit::CommandOutcome::Fine).map_err(exit::CommandError::machine)
+fn outcome<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::CommandOutcome, exit::CommandError> {
+    result.map(|()| exit::CommandOutcome::Success).map_err(exit::CommandError::machine)
 }
 
 #[cfg(test)]
@@ -103,9 +113,9 @@ mod tests {
     fn every_command_has_help_and_flags_do_not_clash() {
         Cli::command().debug_assert();
         for command in Cli::command().get_subcommands() {
-            assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            assert!(command.get_about().is_some(), "{} has no help text", command.get_name());
             let mut flags = command.get_arguments().filter_map(|argument| argument.get_long());
-            assert!(!flags.any(|flag| flag.contains('_')), "{}: flags have hyphens", command.get_name());
+            assert!(!flags.any(|flag| flag.contains('_')), "{}: a flag contains an underscore", command.get_name());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The way to servers: whom to trust, which token to show, how long to wait, what to insist on. The
-//! same flags wherever servers are asked.
+//! Flags for connecting to servers: trusted certificates, tokens, timeout, and pins. All commands
+//! that connect to servers share them.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::transport::http;
@@ -10,19 +10,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What servers must offer, or they are refused.
+/// Values that the manifest must have (pins). If one differs, no query is sent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PinArgs {
-    /// Refuse servers of which fewer than this many together could learn something.
+    /// Require a privacy threshold of at least T: any T servers together learn nothing.
     #[arg(long, value_name = "T")]
     threshold: Option<usize>,
-    /// Refuse another manifest than the one with this digest, which `ifonly inspect` prints.
+    /// Require the manifest with this digest, as printed by `ifonly inspect`.
     #[arg(long, value_name = "DIGEST")]
     manifest: Option<String>,
-    /// Refuse records that are not signed by this public key, which `ifonly inspect` prints.
+    /// Require records signed by this public key, as printed by `ifonly inspect`.
     #[arg(long, value_name = "KEY")]
     signer: Option<PublicKey>,
-    /// Refuse servers of other operators than these, in the order of their numbers.
+    /// Require these operators, separated by commas, in the order of the server indices.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     operators: Option<Vec<String>>,
 }
@@ -40,11 +40,12 @@ impl PinArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectionArgs {
-    /// Trust only the authorities in this PEM file.
+    /// PEM file of the only certificate authorities to trust; default: those of the system.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// A bearer token for all servers, or URL=TOKEN for one of them; better in the environment
-    /// (spaces between several) or in a file than on the command line.
+    /// Bearer token for all servers, or URL=TOKEN for one server; repeatable. Other users of this
+    /// machine can read command lines, so prefer --token-file or the environment variable, in
+    /// which spaces separate several tokens.
     #[arg(
         long = "token",
         value_name = "[URL=]TOKEN",
@@ -53,20 +54,19 @@ pub(crate) struct ConnectionArgs {
         value_delimiter = ' '
     )]
     tokens: Vec<String>,
-    /// A file with one such token per line.
+    /// File with one TOKEN or URL=TOKEN per line; lines that start with # are ignored.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// How long one exchange with a server may take, retries included.
+    /// Time limit for one request to a server, in seconds, retries included.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Allow plain HTTP to other machines. Whoever reads the links to all servers then reads your
-    /// question.
+    /// Allow plain HTTP to other machines. An eavesdropper on all links can read your query.
     #[arg(long)]
     plain_http: bool,
 }
 
 impl ConnectionArgs {
-    /// Meets the servers at these addresses.
+    /// Connects to the servers at these addresses and compares their manifests.
     pub(crate) async fn connect(&self, urls: &[String], pins: &Pins) -> Result<Client, CommandError> {
         let trust = match &self.ca {
             Some(path) => TlsTrust::pem(&read(path)?)?,
@@ -75,24 +75,25 @@ impl ConnectionArgs {
         let trust = trust.plain_http(self.plain_http);
         let policy = RetryPolicy { deadline: Duration::from_secs(self.timeout), ..RetryPolicy::default() };
         let tokens = self.tokens()?;
-        let named = |token: &&(Option<String>, String)| token.0.as_ref().is_some_and(|url| !urls.contains(url));
-        if let Some((Some(url), _)) = tokens.iter().find(named) {
+        let unknown = |token: &&(Option<String>, String)| token.0.as_ref().is_some_and(|url| !urls.contains(url));
+        if let Some((Some(url), _)) = tokens.iter().find(unknown) {
             return Err(CommandError::Input(format!("--token {url}=…: none of the servers has this address")));
         }
         let mut servers: Vec<Arc<dyn Transport>> = vec![];
         for url in urls {
-            let own = tokens.iter().find(|(named, _)| named.as_ref() == Some(url));
+            let own = tokens.iter().find(|(owner, _)| owner.as_ref() == Some(url));
             let token =
-                own.or_else(|| tokens.iter().find(|(named, _)| named.is_none())).map(|(_, token)| token.as_str());
+                own.or_else(|| tokens.iter().find(|(owner, _)| owner.is_none())).map(|(_, token)| token.as_str());
             servers.extend(http::servers(std::slice::from_ref(url), &trust, token, policy)?);
         }
         Ok(Client::connect(servers, pins).await?)
     }
 
-    /// All tokens, each with the address that it is for, if it is for one only.
+    /// All tokens, each with the address of its server; `None` means all servers.
     fn tokens(&self) -> Result<Vec<(Option<String>, String)>, CommandError> {
         let file = self.token_file.as_ref().map(read).transpose()?.unwrap_or_default();
-        let file = String::from_utf8(file).map_err(|_| CommandError::Input("--token-file: it is not text".into()))?;
+        let file = String::from_utf8(file)
+            .map_err(|_| CommandError::Input("--token-file: the file is not UTF-8 text".into()))?;
         let lines = file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let parse = |text: &str| match text.rsplit_once('=') {
             Some((url, token)) if url.starts_with("http://") || url.starts_with("https://") => {
@@ -108,9 +109,9 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, CommandError> {
     std::fs::read(path).map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))
 }
 
-/// Runs something that asks servers.
-pub(crate) fn run<T>(asking: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
-    tokio::runtime::Runtime::new().map_err(CommandError::machine)?.block_on(asking)
+/// Runs a future that communicates with servers.
+pub(crate) fn run<T>(future: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    tokio::runtime::Runtime::new().map_err(CommandError::machine)?.block_on(future)
 }
 
 #[cfg(test)]

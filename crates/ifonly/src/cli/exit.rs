@@ -1,5 +1,9 @@
-//! Exit codes, so that scripts can tell an answer from a fault. `docs/operations.md` lists them.
-// Some of them only asking needs.
+//! Exit codes and output of commands. `docs/configuration.md#exit-codes` lists the codes, so that
+//! scripts can distinguish an answer from an error.
+//!
+//! All text goes through [`sanitize`](ifonly::cli::sanitize), because names and values come from
+//! other parties and could contain terminal control sequences.
+// Only `ask` and `demo` use all variants.
 #![cfg_attr(not(feature = "ask"), allow(dead_code))]
 
 use ifonly::ErrorCategory;
@@ -8,47 +12,47 @@ use ifonly::cli::sanitize::{json, plain};
 use ifonly_client::ClientError;
 use std::io::{ErrorKind, Write};
 
-/// How a command ends when nothing went wrong.
+/// How a command ends without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
-    /// 0.
-    Fine,
-    /// 3: nobody in the database qualifies. An answer, not a fault.
-    NothingQualifies,
+    /// Exit code 0.
+    Success,
+    /// Exit code 3: no row matches the wishes. This is an answer, not an error.
+    NoMatch,
 }
 
-/// What went wrong, by whose fault.
+/// Why a command failed, by category.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// 4: what the caller gave: a file, a flag, a profile, a wish. Nothing was sent.
+    /// Exit code 4: invalid input: a file, flag, profile or wish. No query about the user was sent.
     #[error("{0}")]
     Input(String),
-    /// 5: too few servers could be reached or would answer.
+    /// Exit code 5: too few servers could be reached or answered.
     #[error("{0}")]
     Servers(String),
-    /// 6: servers contradict each other or gave something impossible. No explanation is shown.
+    /// Exit code 6: servers contradict each other or sent impossible data. No result is shown.
     #[error("{0}")]
     Integrity(String),
-    /// 1: this machine: a port, a file that cannot be written.
+    /// Exit code 1: a problem of this machine, such as a port in use or a full disk.
     #[error("{0}")]
     Machine(String),
 }
 
 impl CommandError {
-    /// Whatever the caller gave.
+    /// An error in the input.
     pub(crate) fn input(error: impl std::fmt::Display) -> CommandError {
         CommandError::Input(error.to_string())
     }
 
-    /// Whatever this machine could not do.
+    /// An error of this machine.
     pub(crate) fn machine(error: impl std::fmt::Display) -> CommandError {
         CommandError::Machine(error.to_string())
     }
 
-    /// What somebody is to blame for.
-    pub(crate) fn of(blame: ErrorCategory, error: impl std::fmt::Display) -> CommandError {
+    /// An error of the given category.
+    pub(crate) fn from_category(category: ErrorCategory, error: impl std::fmt::Display) -> CommandError {
         let text = error.to_string();
-        match blame {
+        match category {
             ErrorCategory::Machine => CommandError::Machine(text),
             ErrorCategory::Input => CommandError::Input(text),
             ErrorCategory::Servers => CommandError::Servers(text),
@@ -56,7 +60,7 @@ impl CommandError {
         }
     }
 
-    fn blame(&self) -> ErrorCategory {
+    fn category(&self) -> ErrorCategory {
         match self {
             CommandError::Machine(_) => ErrorCategory::Machine,
             CommandError::Input(_) => ErrorCategory::Input,
@@ -65,7 +69,6 @@ impl CommandError {
         }
     }
 
-    /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             CommandError::Machine(_) => 1,
@@ -75,34 +78,35 @@ impl CommandError {
         }
     }
 
-    /// The same as JSON, for programs.
+    /// The error as JSON, for `--json`.
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "error": { "kind": self.blame().name(), "code": self.code(), "message": self.to_string() } })
+        serde_json::json!({ "error": { "kind": self.category().name(), "code": self.code(), "message": self.to_string() } })
     }
 }
 
 #[cfg(feature = "ask")]
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
-        CommandError::of(error.category(), crate::cli::hints::explained(&error))
+        CommandError::from_category(error.category(), crate::cli::hints::for_client(&error))
     }
 }
 
-/// Prints what went wrong and gives the code.
+/// Prints an error to standard error and returns the exit code.
 pub(crate) fn finish(result: Result<CommandOutcome, CommandError>) -> u8 {
     match result {
-        Ok(CommandOutcome::Fine) => 0,
-        Ok(CommandOutcome::NothingQualifies) => 3,
+        Ok(CommandOutcome::Success) => 0,
+        Ok(CommandOutcome::NoMatch) => 3,
         Err(failure) => {
             eprintln!("ifonly: {}", plain(&failure.to_string()));
             failure.code()
         }
     }
 }
-/// `println!` panics where standard output cannot be written to. A reader who stops (`| head`) is
-/// no fault, a full disk is one of this machine; neither is a fault of the program.
+
+/// Replaces the panic of `println!` on a failed write by an exit code: 0 if the reader has stopped
+/// (`| head`), else 1, as for a full disk.
 pub(crate) fn ignore_broken_pipe() {
-    let usual = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
         match message.strip_prefix("failed printing to stdout: ") {
@@ -111,22 +115,22 @@ pub(crate) fn ignore_broken_pipe() {
                 eprintln!("ifonly: cannot write to standard output: {error}");
                 std::process::exit(1)
             }
-            None => usual(panic),
+            None => default_hook(panic),
         }
     }));
 }
 
-/// Prints text to standard output, without anything in it that steers a terminal.
+/// Prints text to standard output. Terminal control characters are replaced.
 pub(crate) fn out(text: &str) -> Result<(), CommandError> {
     write(&plain(text))
 }
 
-/// Prints JSON to standard output, with escapes for what steers a terminal.
+/// Prints JSON to standard output. Terminal control characters are escaped.
 pub(crate) fn out_json(value: &impl serde::Serialize) -> Result<(), CommandError> {
     write(&(json(value).map_err(CommandError::machine)? + "\n"))
 }
 
-/// Whoever reads it may stop (`| head`), which is no fault; a full disk is.
+/// Writes to standard output. A reader that stops early (`| head`) is not an error; a full disk is.
 fn write(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,4 +1,7 @@
-//! The command line.
+//! The command line: arguments, commands, output, hints and exit codes.
+//!
+//! Only this module names command-line flags. Errors of the other crates name parameters and
+//! configuration keys; [`hints`] adds the flags.
 
 #[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
 #[doc(hidden)]
@@ -9,7 +12,7 @@ pub(crate) mod commands;
 pub(crate) mod connection_args;
 #[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
 pub(crate) mod exit;
-#[cfg(feature = "ask")]
+#[cfg(any(feature = "ask", feature = "serve", feature = "build"))]
 pub(crate) mod hints;
 #[cfg(feature = "ask")]
 pub(crate) mod profile_args;

@@ -1,38 +1,41 @@
-//! The person's values from flags and from the keyboard, and what they give beside them. Files are
-//! read in `given.rs`.
+//! Profile values and cost tables from flags, from the keyboard and from a cost file.
+//! `profile_file` reads profiles from files.
 
 use crate::cli::exit::CommandError;
-use crate::cli::profile_file::{LONGEST, too_long};
+use crate::cli::profile_file::{MAX_TEXT_BYTES, too_long};
 use ifonly::cli::sanitize::plain;
-use ifonly_client::{ProfileValues, takes};
+use ifonly_client::{ProfileValues, describe_values};
 use ifonly_values::schema::{Schema, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
-/// Takes a `feature=value` flag.
+/// Sets the value of one `--set feature=value` flag.
 pub(crate) fn set(values: &mut ProfileValues, schema: &Schema, assignment: &str) -> Result<(), CommandError> {
     let (name, value) = split(assignment, "--set")?;
     let known = schema.columns().iter().any(|column| column.name == name);
     if !known {
-        // For its suggestion of what may have been meant.
+        // The error of the schema suggests a similar name.
         schema.named(name).map_err(CommandError::input)?;
-        return Err(CommandError::Input(format!("--set {name}: give the value of the whole column instead")));
+        return Err(CommandError::Input(format!(
+            "--set {name}: this is one category of a column; give the value of the column instead"
+        )));
     }
     values.set(name, value);
     Ok(())
 }
 
-/// Asks for what is missing at a terminal; elsewhere that is an error which names everything at
-/// once.
+/// Prompts for missing values at a terminal. Without a terminal, missing values are an error that
+/// names all of them.
 pub(crate) fn complete(values: &mut ProfileValues, schema: &Schema) -> Result<(), CommandError> {
     let missing = values.missing(schema);
     if missing.is_empty() {
         return Ok(());
     }
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        let pronoun = if missing.len() == 1 { "it" } else { "them" };
         return Err(CommandError::Input(format!(
-            "the profile has no value for {}; add them to the profile or with --set feature=value",
+            "the profile has no value for {}; add {pronoun} to the profile or with --set feature=value",
             missing.join(", ")
         )));
     }
@@ -43,27 +46,27 @@ pub(crate) fn complete(values: &mut ProfileValues, schema: &Schema) -> Result<()
     Ok(())
 }
 
-/// The parts of a list: commas separate, and double quotes hold a part together, as in a line of
-/// CSV.
+/// The items of a list separated by commas. As in CSV, a comma within double quotes does not
+/// separate, and a doubled quote stands for one.
 pub(crate) fn items(list: &str) -> Result<Vec<String>, CommandError> {
     let (mut items, mut item, mut quoted) = (vec![], String::new(), false);
-    let mut letters = list.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => item.extend(letters.next()),
+    let mut characters = list.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => item.extend(characters.next()),
             '"' => quoted = !quoted,
             ',' if !quoted => items.push(std::mem::take(&mut item)),
-            letter => item.push(letter),
+            character => item.push(character),
         }
     }
     items.push(item);
     match quoted {
-        true => Err(CommandError::Input(format!("{list}: a double quote is not closed"))),
+        true => Err(CommandError::Input(format!("{list}: the closing double quote is missing"))),
         false => Ok(items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()),
     }
 }
 
-/// Cost tables from a file: for each feature a table of value = cost.
+/// Reads cost tables from a JSON or TOML file: for each feature a table of value = cost.
 pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, CommandError> {
     let refuse = |error: &dyn std::fmt::Display| CommandError::Input(format!("cost table {}: {error}", path.display()));
     let text = read(path).map_err(|error| refuse(&error))?;
@@ -78,13 +81,13 @@ pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, 
 
 fn read(path: &Path) -> Result<String, String> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > LONGEST {
+    if length > MAX_TEXT_BYTES {
         return Err(too_long());
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-/// `feature=rest`.
+/// Splits `feature=rest` at the first equals sign.
 pub(crate) fn split<'a>(assignment: &'a str, flag: &str) -> Result<(&'a str, &'a str), CommandError> {
     let parts = assignment.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
     parts.ok_or_else(|| CommandError::Input(format!("{flag} {assignment}: write it as feature=value")))
@@ -93,12 +96,12 @@ pub(crate) fn split<'a>(assignment: &'a str, flag: &str) -> Result<(&'a str, &'a
 fn prompt(schema: &Schema, name: &str) -> Result<Value, CommandError> {
     let columns = schema.columns();
     let Some(column) = columns.iter().find(|column| column.name == name) else {
-        return Err(CommandError::Machine(format!("there is no column {name}")));
+        return Err(CommandError::Machine(format!("the schema has no column {name}")));
     };
     let features = &schema.features()[column.features.clone()];
-    let hint = takes(features);
+    let hint = describe_values(features);
     loop {
-        let suggestion = if features[0].suggest_immutable { "; suggested to stay as it is" } else { "" };
+        let suggestion = if features[0].suggest_immutable { "; marked as hard to change" } else { "" };
         eprint!("{}", plain(&format!("{name} ({hint}{suggestion}): ")));
         std::io::stderr().flush().map_err(CommandError::machine)?;
         let mut line = String::new();
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_hold_the_parts_of_a_list_together() {
+    fn commas_separate_items_except_within_double_quotes() {
         assert_eq!(items("age, income").unwrap(), ["age", "income"]);
         assert_eq!(items(r#""a, b",c,"say ""x""""#).unwrap(), ["a, b", "c", "say \"x\""]);
         assert!(items(r#""a"#).is_err());

@@ -1,5 +1,7 @@
-//! A profile from a file or from standard input: JSON, TOML, or a row of any table that `ifonly
-//! build` reads.
+//! Reads a profile from a file or from standard input: JSON, TOML, or one row of a table in any
+//! format that `ifonly build` reads.
+//!
+//! Without the feature `build`, only uncompressed JSON, TOML and CSV are supported.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::ProfileValues;
@@ -7,27 +9,27 @@ use ifonly_client::ProfileValues;
 use std::io::Read;
 use std::path::Path;
 
-/// Longer texts are neither profiles nor costs; tables may be as long as they like.
-pub(crate) const LONGEST: u64 = 16 << 20;
+/// Limit for JSON and TOML files. Tables are read row by row and have no limit.
+pub(crate) const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// What is said about longer ones.
+/// The error for a longer file.
 pub(crate) fn too_long() -> String {
-    format!("more than {} MB are too many", LONGEST >> 20)
+    format!("the file is larger than {} MB", MAX_TEXT_BYTES >> 20)
 }
 
-/// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table; `-` is standard
-/// input.
+/// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table. The path `-` is
+/// standard input.
 pub(crate) fn profile(path: &Path, row: u64) -> Result<ProfileValues, CommandError> {
-    let given = InputFile::open(path)?;
+    let file = InputFile::open(path)?;
     let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", path.display()));
-    match given.format(path)? {
-        Format::Json => ProfileValues::from_json(&given.text()?).map_err(refuse),
-        Format::Toml => ProfileValues::from_toml(&given.text()?).map_err(refuse),
-        Format::Table => given.row(row),
+    match file.format(path)? {
+        Format::Json => ProfileValues::from_json(&file.text()?).map_err(refuse),
+        Format::Toml => ProfileValues::from_toml(&file.text()?).map_err(refuse),
+        Format::Table => file.row(row),
     }
 }
 
-/// What a profile is.
+/// The format of a profile.
 enum Format {
     Json,
     Toml,
@@ -35,7 +37,7 @@ enum Format {
 }
 
 impl InputFile {
-    /// Its ending says what it is, and without a known one its beginning.
+    /// Determines the format by the file extension, or else by the first line.
     fn format(&self, path: &Path) -> Result<Format, CommandError> {
         let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         let bare = if packed { Path::new(path.file_stem().unwrap_or_default()) } else { path };
@@ -51,14 +53,14 @@ impl InputFile {
         let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or("");
         Ok(match first {
             object if object.starts_with('{') => Format::Json,
-            // A column may have such a name, but hardly the first of a person's table.
+            // The header of a table could contain "=", but that is unlikely in its first line.
             key if key.contains('=') => Format::Toml,
             _ => Format::Table,
         })
     }
 }
 
-/// What was given: any file that a build reads.
+/// An input file in any format that a build reads.
 #[cfg(feature = "build")]
 struct InputFile(ifonly_bundle::Input);
 
@@ -77,7 +79,7 @@ impl InputFile {
     }
 
     fn text(&self) -> Result<String, CommandError> {
-        self.0.text(LONGEST).map_err(InputFile::refuse)
+        self.0.text(MAX_TEXT_BYTES).map_err(InputFile::refuse)
     }
 
     fn row(self, row: u64) -> Result<ProfileValues, CommandError> {
@@ -85,9 +87,9 @@ impl InputFile {
     }
 }
 
-/// What was given: text, where this program was made for asking only.
+/// An input file of plain text, for a program without the feature `build`.
 #[cfg(not(feature = "build"))]
-struct Given {
+struct InputFile {
     name: String,
     text: String,
 }
@@ -99,20 +101,20 @@ impl InputFile {
         let refuse = |error: String| CommandError::Input(format!("profile {name}: {error}"));
         let mut bytes = vec![];
         let read = match name.as_str() {
-            "-" => std::io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes),
-            _ => std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)),
+            "-" => std::io::stdin().lock().take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes),
+            _ => std::fs::File::open(path).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes)),
         };
         read.map_err(|error| refuse(error.to_string()))?;
-        if bytes.len() as u64 > LONGEST {
+        if bytes.len() as u64 > MAX_TEXT_BYTES {
             return Err(refuse(too_long()));
         }
         let magic: [&[u8]; 3] = [b"PAR1", &[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
         if magic.iter().any(|magic| bytes.starts_with(magic)) {
-            let reason = "it is Parquet or compressed, and this ifonly reads plain JSON, TOML and CSV; one with the feature \
-                          `build`, as it comes by default, reads the rest";
+            let reason = "the file is Parquet or compressed; this build of ifonly reads only uncompressed JSON, TOML and CSV \
+                          because it was compiled without the feature `build`";
             return Err(refuse(reason.into()));
         }
-        let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save it as UTF-8".into()))?;
+        let text = String::from_utf8(bytes).map_err(|_| refuse("the file is not UTF-8; save it as UTF-8".into()))?;
         Ok(InputFile { name, text })
     }
 
@@ -137,13 +139,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn a_missing_file_and_a_directory_are_refused() {
         assert!(profile(Path::new("/nowhere/at.all"), 1).is_err());
         assert!(profile(Path::new(env!("CARGO_MANIFEST_DIR")), 1).is_err());
     }
 
     #[test]
-    fn beginnings_tell_what_endings_do_not() {
+    fn the_first_line_decides_the_format_if_the_extension_is_unknown() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("me", "{\"age\": 41}"),

@@ -1,10 +1,11 @@
-//! Tables and numbers for people.
+//! Text output of `ask` and `demo`: the table of changes, costs, counts and byte sizes.
 
 pub(crate) use crate::cli::exit::out;
 use ifonly::cli::sanitize::plain;
 use ifonly_client::{Change, Explanation};
 
-/// "feature | yours | theirs | cost", only the changes. Differences within one level are marked.
+/// The table "feature | yours | theirs | cost" with one line per change. The mark "same
+/// level" means that the search does not distinguish the two values.
 pub(crate) fn changes(changes: &[Change]) -> String {
     let mut lines = vec![["feature", "yours", "theirs", "cost"].map(str::to_owned)];
     for change in changes {
@@ -27,17 +28,18 @@ pub(crate) fn changes(changes: &[Change]) -> String {
     table
 }
 
-/// The cost in words: what it is, and beside what to place it.
+/// The line with the total cost, and what a cost of 1 means.
 pub(crate) fn cost(explanation: &Explanation) -> String {
-    let counted = explanation.changed.map(|changes| format!(", {changes} changed")).unwrap_or_default();
+    let changed = explanation.changed.map(|changes| format!(", {} changed", count(changes, "feature")));
+    let changed = changed.unwrap_or_default();
     let measure = match explanation.changes.iter().any(|change| change.contribution.is_some()) {
-        true => " (1 is one whole spread of one feature, at weight 1)",
+        true => " (1 is the whole value range of one feature at weight 1)",
         false => "",
     };
-    format!("  cost {}{counted}{measure}", rounded(explanation.cost))
+    format!("  cost {}{changed}{measure}", rounded(explanation.cost))
 }
 
-/// Three significant digits, as people read them; 0.000 is nothing.
+/// A number with three significant digits and without trailing zeros.
 pub(crate) fn rounded(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return number.to_string();
@@ -50,17 +52,22 @@ pub(crate) fn rounded(number: f64) -> String {
     }
 }
 
-/// A text from outside as one line of a table.
+/// Text of another party as one line.
 pub(crate) fn clean(text: &str) -> String {
     plain(text).replace('\n', "\u{fffd}")
 }
 
-/// 12,345,678.
+/// A number with a noun that agrees with it: "1 row", "2 rows".
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number with commas between thousands: 12,345,678.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -68,7 +75,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes in a unit that people read.
+/// A number of bytes in B, kB or MB.
 pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
@@ -103,8 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_grouped() {
+    fn numbers_are_grouped_and_nouns_agree_with_them() {
         assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 1000].map(|number| count(number, "row")), ["0 rows", "1 row", "1,000 rows"]);
         assert_eq!([999, 1500, 2_345_678].map(bytes), ["999 B", "1.5 kB", "2.3 MB"]);
     }
 }

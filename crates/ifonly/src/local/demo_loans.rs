@@ -1,15 +1,16 @@
-//! Made-up loan applications with a transparent decision rule, for the demonstration.
+//! Random loan applications with a transparent decision rule, for the demo.
 //!
-//! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the
-//! database; the person who asks was not. Everything follows from a seed.
+//! A lender computes a score for an application and accepts it from a threshold on. The bundle of
+//! the demo holds the accepted applications. The user of the demo is an applicant who was rejected.
+//! A seed determines all applications.
 
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, SchemaError};
 
-/// What the lender decides by, in words.
+/// The decision rule in words.
 pub(crate) const RULE: &str = "0.6·income + 0.3·savings − 0.45·debt − 0.9·amount (all in thousands) + 1.5·years employed − 9·late payments, +8 for owners: accepted from 20";
 
-/// An application.
+/// A loan application.
 #[derive(Clone, Debug)]
 pub(crate) struct Application {
     age: u64,
@@ -23,7 +24,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// A believable one.
+    /// A random application with plausible values.
     pub(crate) fn draw(random: &mut SeededRandom) -> Application {
         let age = 18 + random.below(53);
         let years_employed = random.below(age - 16).min(random.below(age - 16) + 2);
@@ -37,7 +38,7 @@ impl Application {
         Application { age, income, savings, debt, amount, years_employed, late_payments, owner }
     }
 
-    /// The score in tenths of thousandths, so that the rule is exact.
+    /// The score times 10,000, so that the rule is exact in integers.
     fn score(&self) -> i64 {
         let part = |factor: i64, value: u64| factor * value as i64;
         part(6, self.income) + part(3, self.savings) - part(9, self.debt) / 2 - part(9, self.amount)
@@ -46,17 +47,17 @@ impl Application {
             + if self.owner { 80_000 } else { 0 }
     }
 
-    /// Whether the lender accepts it.
+    /// Whether the lender accepts the application.
     pub(crate) fn accepted(&self) -> bool {
         self.score() >= 200_000
     }
 
-    /// Rejected, but not hopeless.
+    /// Whether the application is rejected with a score close to the threshold.
     pub(crate) fn narrowly_rejected(&self) -> bool {
         (0..150_000).contains(&self.score()) && !self.owner && self.late_payments > 0
     }
 
-    /// Column by column, as a table would hold it.
+    /// The values by column, as in a table.
     pub(crate) fn texts(&self) -> Vec<String> {
         let housing = if self.owner { "own" } else { "rent" };
         let numbers =
@@ -65,7 +66,7 @@ impl Application {
     }
 }
 
-/// What the columns mean.
+/// The schema of the columns.
 pub(crate) fn schema() -> Result<Schema, SchemaError> {
     let feature = |name: &str, unit: &str, scale: Result<Scale, String>| {
         let invalid = |reason| SchemaError::Invalid { feature: name.into(), reason };
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_accepted_and_narrowly_rejected_people() {
+    fn random_applications_include_accepted_and_narrowly_rejected_ones() {
         let mut random = SeededRandom::new(1);
         let drawn: Vec<Application> = (0..2000).map(|_| Application::draw(&mut random)).collect();
         let accepted = drawn.iter().filter(|application| application.accepted()).count();

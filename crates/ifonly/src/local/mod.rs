@@ -1,9 +1,7 @@
-//! Servers in this process, the files of the web page, and the data of the demo.
+//! Servers on loopback, the files of the web page, and the data of the demo.
 
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub(crate) mod demo_loans;
-#[cfg(all(feature = "ask", feature = "serve"))]
-pub(crate) mod in_process;
 #[cfg(feature = "serve")]
 pub(crate) mod loopback;
 #[cfg(feature = "ask")]

@@ -1,9 +1,9 @@
-//! The page for people as files: found where `web/build` put them, told whom to ask, written for a
-//! host or served from memory.
+//! The files of the web page: finds the output of `web/build`, adds the servers, and writes the
+//! files to a directory or serves them from memory.
 //!
-//! Whom to ask stands in `config.json`; that the page may connect to nobody else, in the policy of
-//! its HTML. Everything else is the built page, byte by byte, so that anybody can compare it with
-//! the published one.
+//! `config.json` names the servers. The content security policy of `index.html` forbids connections
+//! to other hosts. All other bytes are those of the built page, so that a user can compare them
+//! with the published page.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::Pins;
@@ -11,15 +11,15 @@ use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The command that makes the page, said wherever there is none.
+/// The command that builds the page.
 const BUILD: &str = "web/build";
-/// What the built page may connect to before it knows whom it asks; `web/page/src/index.html` has
-/// the same text.
-const ANYBODY: &str = "connect-src 'self' https: http://127.0.0.1:* http://localhost:* http://[::1]:*";
-/// No page is larger.
-const MOST_BYTES: u64 = 64 << 20;
+/// The connections that the policy of the built page allows before the servers are known;
+/// `web/page/src/index.html` has the same text.
+const ANY_SERVER: &str = "connect-src 'self' https: http://127.0.0.1:* http://localhost:* http://[::1]:*";
+/// A directory with more bytes is not the page.
+const MAX_BYTES: u64 = 64 << 20;
 
-/// All files by name.
+/// All files of the page by name.
 #[derive(Clone)]
 pub(crate) struct Page {
     files: BTreeMap<String, Vec<u8>>,
@@ -32,31 +32,31 @@ impl std::fmt::Debug for Page {
 }
 
 impl Page {
-    /// The built page: in this folder, or beside the program, or in the workspace that the program
-    /// was built in.
+    /// Reads the built page from a directory. Without a directory, it looks beside the program and
+    /// in the workspace that the program was built in.
     pub(crate) fn find(given: Option<&Path>) -> Result<Page, CommandError> {
-        let folder = match given {
-            Some(folder) => folder.to_owned(),
-            None => usual().ok_or_else(|| {
+        let directory = match given {
+            Some(directory) => directory.to_owned(),
+            None => default_directory().ok_or_else(|| {
                 CommandError::Input(format!(
-                    "the page is not built yet: run {BUILD}, or name its folder with --page-dir"
+                    "the page is not built; run {BUILD}, or name its directory with --page-dir"
                 ))
             })?,
         };
-        Page::read(&folder).map_err(|error| {
-            CommandError::Input(format!("{}: {error}; {BUILD} makes the page in web/page/dist", folder.display()))
+        Page::read(&directory).map_err(|error| {
+            CommandError::Input(format!("{}: {error}; {BUILD} builds the page in web/page/dist", directory.display()))
         })
     }
 
-    fn read(folder: &Path) -> Result<Page, String> {
+    fn read(directory: &Path) -> Result<Page, String> {
         let (mut files, mut bytes) = (BTreeMap::new(), 0);
-        for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+        for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
             let path = entry.map_err(|error| error.to_string())?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let known = std::fs::metadata(&path).map_err(|error| format!("{name}: {error}"))?;
             bytes += known.len();
-            if bytes > MOST_BYTES {
-                return Err("this is more than a page".into());
+            if bytes > MAX_BYTES {
+                return Err("the directory is too large to be the page".into());
             }
             if known.is_file() {
                 let read = std::fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
@@ -65,11 +65,11 @@ impl Page {
         }
         match files.contains_key("index.html") {
             true => Ok(Page { files }),
-            false => Err("there is no index.html in it".into()),
+            false => Err("the directory has no index.html".into()),
         }
     }
 
-    /// The same page, for these servers and no others.
+    /// The same page for these servers; its policy allows no other connections.
     pub(crate) fn configured(
         mut self,
         servers: &[String],
@@ -79,20 +79,20 @@ impl Page {
         let trust = TlsTrust::system()?;
         for url in servers {
             HttpServer::new(url, &trust, None)?;
-            // The policy is a list between semicolons.
+            // Semicolons separate the entries of the policy.
             if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b";,'\"<>&".contains(&byte)) {
                 return Err(CommandError::Input(format!(
-                    "--server {url}: such characters cannot stand in a page's policy"
+                    "--server {url}: the address has characters that a content security policy cannot contain"
                 )));
             }
         }
         let html = self.files.get("index.html").map(|html| String::from_utf8_lossy(html).into_owned());
-        let html = html.filter(|html| html.matches(ANYBODY).count() == 1).ok_or_else(|| {
+        let html = html.filter(|html| html.matches(ANY_SERVER).count() == 1).ok_or_else(|| {
             CommandError::Input(format!(
-                "index.html is not the built page of this version, or configured already; run {BUILD}"
+                "index.html is not the built page of this version, or it is already configured; run {BUILD}"
             ))
         })?;
-        let html = html.replace(ANYBODY, &format!("connect-src 'self' {}", sources(servers).join(" ")));
+        let html = html.replace(ANY_SERVER, &format!("connect-src 'self' {}", sources(servers).join(" ")));
         self.files.insert("index.html".into(), html.into_bytes());
         let mut config = serde_json::json!({ "servers": servers, "pins": pins });
         if let Some(example) = example {
@@ -102,22 +102,23 @@ impl Page {
         Ok(self)
     }
 
-    /// Writes all files into a new folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), CommandError> {
+    /// Writes all files into a new or empty directory.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), CommandError> {
         let failed = |path: &Path, error: std::io::Error| CommandError::Machine(format!("{}: {error}", path.display()));
-        if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(CommandError::Input(format!("{} is not empty; name a new folder", folder.display())));
+        if std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(CommandError::Input(format!("{} is not empty; name a new directory", directory.display())));
         }
-        std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
         for (name, bytes) in &self.files {
-            let path = folder.join(name);
+            let path = directory.join(name);
             std::fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
         }
         Ok(())
     }
 }
 
-/// Addresses as a policy names them: what lies below a path, or all of a host.
+/// The addresses as sources of a content security policy: a path with everything below it, or a
+/// whole host.
 fn sources(servers: &[String]) -> Vec<String> {
     let source = |url: &String| {
         let url = url.trim_end_matches('/');
@@ -129,12 +130,12 @@ fn sources(servers: &[String]) -> Vec<String> {
     servers.iter().map(source).collect()
 }
 
-/// `page` beside the program, or `web/page/dist` in a folder above it.
-fn usual() -> Option<PathBuf> {
+/// The directory `page` beside the program, or `web/page/dist` in a directory above it.
+fn default_directory() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let beside = program.parent().map(|folder| folder.join("page"));
-    let above = program.ancestors().map(|folder| folder.join("web").join("page").join("dist"));
-    beside.into_iter().chain(above).find(|folder| folder.join("index.html").is_file())
+    let beside = program.parent().map(|directory| directory.join("page"));
+    let above = program.ancestors().map(|directory| directory.join("web").join("page").join("dist"));
+    beside.into_iter().chain(above).find(|directory| directory.join("index.html").is_file())
 }
 
 #[cfg(feature = "serve")]
@@ -142,7 +143,7 @@ pub(crate) use host::host;
 
 #[cfg(feature = "serve")]
 mod host {
-    //! A host for the page: hands out its files and does nothing else.
+    //! An HTTP server for the files of the page.
 
     use super::Page;
     use axum::Router;
@@ -172,7 +173,7 @@ mod host {
         let Some(bytes) = page.files.get(name) else { return StatusCode::NOT_FOUND.into_response() };
         let mut headers = HeaderMap::new();
         let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
-        set(header::CONTENT_TYPE, kind(name));
+        set(header::CONTENT_TYPE, content_type(name));
         set(header::CACHE_CONTROL, "no-store");
         set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(header::REFERRER_POLICY, "no-referrer");
@@ -180,7 +181,7 @@ mod host {
         (headers, Body::from(bytes.clone())).into_response()
     }
 
-    fn kind(name: &str) -> &'static str {
+    fn content_type(name: &str) -> &'static str {
         match name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("html") => "text/html; charset=utf-8",
             Some("js") => "text/javascript; charset=utf-8",
@@ -198,12 +199,12 @@ mod tests {
     use super::*;
 
     fn built() -> Page {
-        let html = format!("<meta content=\"default-src 'none'; {ANYBODY}; base-uri 'none'\" />");
+        let html = format!("<meta content=\"default-src 'none'; {ANY_SERVER}; base-uri 'none'\" />");
         Page { files: [("index.html".to_owned(), html.into_bytes()), ("page-1.js".to_owned(), b"x".to_vec())].into() }
     }
 
     #[test]
-    fn a_configured_page_may_connect_to_its_servers_and_to_nobody_else() {
+    fn a_configured_page_may_connect_only_to_its_servers() {
         let servers = ["https://a.example".to_owned(), "https://b.example:8443/x/".to_owned()];
         let page = built().configured(&servers, &Pins { threshold: Some(1), ..Pins::default() }, None).unwrap();
         let html = String::from_utf8(page.files["index.html"].clone()).unwrap();
@@ -211,19 +212,19 @@ mod tests {
         let config: serde_json::Value = serde_json::from_slice(&page.files["config.json"]).unwrap();
         assert_eq!(config["servers"][1], "https://b.example:8443/x/");
         assert_eq!(config["pins"]["threshold"], 1);
-        assert!(page.clone().configured(&servers, &Pins::default(), None).is_err(), "it is configured already");
+        assert!(page.clone().configured(&servers, &Pins::default(), None).is_err(), "the page is already configured");
         for url in ["https://a.example/;script-src", "ftp://a.example", "https://a.example/'x'", "http://a.example"] {
             assert!(built().configured(&[url.to_owned()], &Pins::default(), None).is_err(), "{url}");
         }
     }
 
     #[test]
-    fn a_page_is_written_into_a_new_folder_only() {
-        let desk = tempfile::tempdir().unwrap();
-        let folder = desk.path().join("page");
-        built().write(&folder).unwrap();
-        assert_eq!(Page::read(&folder).unwrap().files, built().files);
-        assert!(built().write(&folder).is_err());
-        assert!(Page::find(Some(desk.path())).unwrap_err().to_string().contains("web/build"));
+    fn a_page_is_written_only_into_a_new_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("page");
+        built().write(&directory).unwrap();
+        assert_eq!(Page::read(&directory).unwrap().files, built().files);
+        assert!(built().write(&directory).is_err());
+        assert!(Page::find(Some(parent.path())).unwrap_err().to_string().contains("web/build"));
     }
 }

@@ -1,5 +1,4 @@
-//! A CSV, its bundle, real server processes, and ways to put something bad between them and the
-//! client.
+//! Test support: CSV files, bundles, server processes, and a proxy that damages responses.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// Numbers from a seed, so that data and people are the same in every run.
+/// Pseudorandom numbers from a seed, so that data is equal in every run.
 pub struct Seeded(pub u64);
 
 impl Seeded {
@@ -54,7 +53,7 @@ pub fn fine(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A folder with everything that servers and people need.
+/// A temporary directory with the data, bundle, keys and profiles of a test.
 pub struct Place {
     pub folder: tempfile::TempDir,
     pub rows: Vec<Row>,
@@ -67,13 +66,13 @@ impl Place {
         place
     }
 
-    /// With a key and a certificate, without data.
+    /// A directory with a root key and a certificate, without data.
     pub fn empty() -> Place {
         let place = Place { folder: tempfile::tempdir().unwrap(), rows: vec![] };
         fine(&["keygen", "-o", &place.path("root.key")]);
-        let signed = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
-        std::fs::write(place.path("cert.pem"), signed.cert.pem()).unwrap();
-        std::fs::write(place.path("cert.key"), signed.signing_key.serialize_pem()).unwrap();
+        let (certificate, key) = (place.path("cert.pem"), place.path("cert.key"));
+        let names = ["localhost".into(), "127.0.0.1".into()];
+        ifonly_server::key_file::create_certificate(certificate.as_ref(), key.as_ref(), &names).unwrap();
         place
     }
 
@@ -109,8 +108,8 @@ impl Place {
         self.server(index, &["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key])
     }
 
-    /// One of three servers that reach each other through doors, since nobody knows a port
-    /// beforehand.
+    /// Starts one of three servers of a sealed search. They connect to each other through port
+    /// reservations, because their own ports are not known before they start.
     pub fn peer_server(&self, index: usize, reservations: &[PortReservation; 3]) -> Server {
         self.peer_server_with(index, reservations, &[])
     }
@@ -123,12 +122,12 @@ impl Place {
         let mut server = self.server(index, &[&own[..], &peers, &known, extra].concat());
         let mut line = String::new();
         server.lines.read_line(&mut line).unwrap();
-        reservations[index - 1].leads_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));
+        reservations[index - 1].forward_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));
         server
     }
 }
 
-/// A port that leads to the address that was told last; nowhere before.
+/// A port that forwards connections to the last target, and drops them before a target is set.
 #[derive(Clone)]
 pub struct PortReservation {
     pub address: String,
@@ -140,12 +139,13 @@ impl PortReservation {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let target = std::sync::Arc::new(std::sync::Mutex::new(None::<String>));
-        let told = target.clone();
+        let shared = target.clone();
         std::thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                let target = told.lock().unwrap().clone();
-                let Some(far) = target.and_then(|target| TcpStream::connect(target).ok()) else { continue };
-                for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+            for client in listener.incoming().map_while(Result::ok) {
+                let target = shared.lock().unwrap().clone();
+                let Some(server) = target.and_then(|target| TcpStream::connect(target).ok()) else { continue };
+                for (mut from, mut to) in [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+                {
                     std::thread::spawn(move || {
                         let _ = std::io::copy(&mut from, &mut to);
                         let _ = to.shutdown(std::net::Shutdown::Write);
@@ -156,12 +156,12 @@ impl PortReservation {
         PortReservation { address, target }
     }
 
-    pub fn leads_to(&self, address: &str) {
+    pub fn forward_to(&self, address: &str) {
         *self.target.lock().unwrap() = Some(address.into());
     }
 }
 
-/// A server process; ends with the test.
+/// A server process. Dropping it kills the process.
 pub struct Server {
     pub process: Child,
     pub url: String,
@@ -173,7 +173,7 @@ impl Server {
         Server::start_logging(arguments, Stdio::inherit())
     }
 
-    /// With its log going elsewhere.
+    /// Starts a server that writes its log to `log`.
     pub fn start_logging(arguments: &[&str], log: Stdio) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
             .args(arguments)
@@ -206,7 +206,7 @@ impl Drop for Server {
     }
 }
 
-/// A whole response to a GET over plain HTTP.
+/// The complete response to a GET request over plain HTTP.
 pub fn get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").unwrap();
@@ -215,19 +215,19 @@ pub fn get(address: &str, path: &str) -> String {
     text
 }
 
-/// What happens to the bytes on the way back.
+/// Damage to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// The connection closes after so many bytes.
+    /// The connection closes after this many bytes.
     Cut(usize),
-    /// This byte is another one.
+    /// The lowest bit of this byte flips.
     Flip(usize),
-    /// Nothing comes after so many bytes, and the connection stays open.
+    /// The response stalls after this many bytes; the connection stays open.
     Stall(usize),
 }
 
-/// Stands between client and a plain HTTP server and harms every connection that carries an answer;
-/// the manifest passes.
+/// Starts a proxy before a plain HTTP server. It damages the responses of every connection with a
+/// POST request; the manifest passes unchanged.
 pub fn harmful(server: &str, harm: Harm) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -243,14 +243,14 @@ pub fn harmful(server: &str, harm: Harm) -> String {
 
 fn relay(mut client: TcpStream, mut server: TcpStream, harm: Harm) {
     let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let (asked, is_answer) =
+    let (posted, order) =
         (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), std::sync::atomic::Ordering::SeqCst);
-    let asked_too = asked.clone();
+    let shared = posted.clone();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = from_client.read(&mut buffer) {
             if buffer[..count].starts_with(b"POST") {
-                asked_too.store(true, is_answer);
+                shared.store(true, order);
             }
             if to_server.write_all(&buffer[..count]).is_err() {
                 return;
@@ -262,7 +262,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream, harm: Harm) {
     let mut buffer = [0; 512];
     while let Ok(count @ 1..) = server.read(&mut buffer) {
         let part = &mut buffer[..count];
-        if asked.load(is_answer) {
+        if posted.load(order) {
             match harm {
                 Harm::Cut(at) if passed + count > at => {
                     let _ = client.write_all(&part[..at.saturating_sub(passed).min(count)]);
@@ -271,7 +271,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream, harm: Harm) {
                 }
                 Harm::Stall(at) if passed + count > at => {
                     let _ = client.write_all(&part[..at.saturating_sub(passed).min(count)]);
-                    // Until the client goes away.
+                    // Waits until the client disconnects.
                     let _ = client.read(&mut [0; 1]);
                     return;
                 }
@@ -286,7 +286,8 @@ fn relay(mut client: TcpStream, mut server: TcpStream, harm: Harm) {
     }
 }
 
-/// The plain truth, computed from the CSV and the manifest's public schema only.
+/// Expected levels and costs, computed from the CSV file and the public schema of the manifest
+/// only.
 pub struct Truth {
     features: Vec<serde_json::Value>,
     exponent: u32,
@@ -307,14 +308,15 @@ impl Truth {
                 let exact = (value.parse::<f64>().unwrap() - min) / (max - min);
                 return (exact * levels).round().clamp(0.0, levels) as u64;
             }
-            let place = kind["categories"].as_array().unwrap().iter().position(|word| word == value.as_str()).unwrap();
-            place as u64 * kind["range"].as_u64().unwrap()
+            let category =
+                kind["categories"].as_array().unwrap().iter().position(|word| word == value.as_str()).unwrap();
+            category as u64 * kind["range"].as_u64().unwrap()
         };
         self.features.iter().zip(values).map(level).collect()
     }
 
-    /// The cost in values of going from one row to another under a scheme with tables: as servers
-    /// see it, a level counting as its middle, and as it is.
+    /// The cost in values between two rows under a scheme with cost tables: for the quantised
+    /// values that servers use, and for the exact values.
     pub fn table_cost(&self, own: &[String; 4], row: &[String; 4]) -> (f64, f64) {
         let levels = self.levels(row);
         let mut costs = (0.0, 0.0);
@@ -331,7 +333,7 @@ impl Truth {
         costs
     }
 
-    /// The cost of going from one row to another under a scheme.
+    /// The cost between two rows in levels, under a scheme without cost tables.
     pub fn cost(&self, scheme: &str, x: &[u64], y: &[u64]) -> u64 {
         let terms = x.iter().zip(y).map(|(&x, &y)| match scheme {
             "dot" => x * y,
@@ -342,8 +344,8 @@ impl Truth {
     }
 }
 
-/// The ends and the steps of the paper's scale.
+/// Minimum, maximum and number of levels of a uniform scale.
 fn numeric(feature: &serde_json::Value) -> Option<(f64, f64, f64)> {
-    let form = &feature["kind"]["scale"]["form"];
-    Some((form["min"].as_f64()?, form["max"].as_f64()?, form["levels"].as_f64()?))
+    let layout = &feature["kind"]["scale"]["layout"];
+    Some((layout["min"].as_f64()?, layout["max"].as_f64()?, layout["levels"].as_f64()?))
 }

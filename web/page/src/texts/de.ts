@@ -172,7 +172,7 @@ export const de: Texts = {
     kept: "Das Formular behält Ihre Eingaben.",
     technical: "Technische Einzelheiten",
     codes: {
-      "nobody-there": "Keiner der Server ist erreichbar.",
+      "no-server-reachable": "Keiner der Server ist erreichbar.",
       "too-few-servers": "Für eine Suche sind nicht genug Server erreichbar.",
       "too-few-answers": "Es haben nicht genug Server geantwortet.",
       "manifests-differ":

@@ -171,7 +171,7 @@ export const en = {
     kept: "The form keeps your input.",
     technical: "Technical details",
     codes: {
-      "nobody-there": "None of the servers could be reached.",
+      "no-server-reachable": "None of the servers could be reached.",
       "too-few-servers": "Not enough servers could be reached for a search.",
       "too-few-answers": "Not enough servers answered.",
       "manifests-differ":

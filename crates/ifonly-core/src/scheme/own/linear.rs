@@ -1,6 +1,6 @@
-//! Linearised schemes: `Σ w(y − x)² = ⟨w, y²⟩ − 2⟨w∘x, y⟩ + const`. Sharing w and w∘x instead of x
-//! and w makes the answer linear in the shares, so T + 1 servers do what the published schemes do
-//! with 2T + 1. The constant stays with the user.
+//! Linearised schemes: `Σ w(y − x)² = ⟨w, y²⟩ − 2⟨w∘x, y⟩ + const`. The user shares w and w∘x
+//! instead of x and w. The answer is then linear in the shares and needs T + 1 servers, where the
+//! published schemes need 2T + 1. The user adds the constant, which is never shared.
 
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowFunction, RowProgram};
@@ -13,28 +13,28 @@ use crate::share::SlotVectors;
 /// The slots of a weighted distance.
 pub(crate) const W_WX: [Slot; 2] = [Slot::fresh("w", Features), Slot::fresh("w∘x", Features)];
 
-/// w and w∘x, with Σ w·x² kept back.
-pub(crate) fn open(setting: &PhaseContext<'_>, x: &[FieldElement], w: Vec<FieldElement>) -> PhaseSecrets {
-    let wx = setting.times(&w, x);
-    let offset = setting.field.dot(&wx, x);
+/// Shares w and w∘x; Σ w·x² is the offset.
+pub(crate) fn open(context: &PhaseContext<'_>, x: &[FieldElement], w: Vec<FieldElement>) -> PhaseSecrets {
+    let wx = context.times(&w, x);
+    let offset = context.field.dot(&wx, x);
     PhaseSecrets::new([w, wx]).with_offset(offset)
 }
 
 /// ⟨w, y²⟩ − 2⟨w∘x, y⟩.
-pub(crate) fn function(setting: &PhaseContext<'_>, w: &[FieldElement], wx: &[FieldElement]) -> RowFunction {
-    setting.quadratic(w.to_vec(), setting.scaled(-2, wx), FieldElement::ZERO)
+pub(crate) fn function(context: &PhaseContext<'_>, w: &[FieldElement], wx: &[FieldElement]) -> RowFunction {
+    context.quadratic(w.to_vec(), context.scaled(-2, wx), FieldElement::ZERO)
 }
 
-fn weighted(secret: &SecretQuery, setting: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
-    open(setting, &secret.x(setting.field), secret.w(setting.field))
+fn weighted(secret: &SecretQuery, context: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
+    open(context, &secret.x(context.field), secret.w(context.field))
 }
 
-fn scaled(secret: &SecretQuery, setting: &PhaseContext<'_>, most: u128) -> PhaseSecrets {
-    open(setting, &secret.x(setting.field), secret.w_with(setting.field, single_phase::scale(most)))
+fn scaled(secret: &SecretQuery, context: &PhaseContext<'_>, most: u128) -> PhaseSecrets {
+    open(context, &secret.x(context.field), secret.w_with(context.field, single_phase::scale(most)))
 }
 
-fn plain(setting: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
-    RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Plain(0)])
+fn plain(context: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
+    RowProgram::new([function(context, q.slot(0), q.slot(1))], [OutputExpr::Plain(0)])
 }
 
 /// Baseline PCR+ with two servers.
@@ -59,10 +59,10 @@ pub(crate) const DIFF: Scheme = Scheme {
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        // Differences need no constant.
-        secrets: |secret, setting, theta| weighted(secret, setting, theta).with_offset(FieldElement::ZERO),
-        program: |setting, q, _| {
-            RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Difference(0)])
+        // The constant cancels in differences.
+        secrets: |secret, context, theta| weighted(secret, context, theta).with_offset(FieldElement::ZERO),
+        program: |context, q, _| {
+            RowProgram::new([function(context, q.slot(0), q.slot(1))], [OutputExpr::Difference(0)])
         },
         decode_rule: DecodeRule::Difference,
     }],
@@ -72,7 +72,7 @@ pub(crate) const DIFF: Scheme = Scheme {
 pub(crate) const MASK: Scheme = Scheme {
     name: "linear-mask+",
     origin: Origin::Ours,
-    learns: "every weighted distance up to d_min − 1",
+    learns: "every weighted distance plus a mask below d_min",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::None,
     bound: |params| params.weighted_delta().saturating_add(params.d_min.into()) - 1,
@@ -80,8 +80,8 @@ pub(crate) const MASK: Scheme = Scheme {
         slots: &W_WX,
         degree: |_| 1,
         secrets: weighted,
-        program: |setting, q, one| {
-            RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Masked { function: 0, unit: one }])
+        program: |context, q, one| {
+            RowProgram::new([function(context, q.slot(0), q.slot(1))], [OutputExpr::Masked { function: 0, unit: one }])
         },
         decode_rule: DecodeRule::Masked,
     }],
@@ -91,14 +91,14 @@ pub(crate) const MASK: Scheme = Scheme {
 pub(crate) const SINGLE_PHASE: Scheme = Scheme {
     name: "linear-single-phase",
     origin: Origin::Ours,
-    learns: "both partial distances of every row",
+    learns: "two distances of every row: over immutable and over mutable features",
     cost_model: CostModel::Squared,
     constraint: ConstraintKind::Scaled,
     bound: |params| params.scaled_bound(params.delta()),
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        secrets: |secret, setting, _| scaled(secret, setting, setting.params.delta()),
+        secrets: |secret, context, _| scaled(secret, context, context.params.delta()),
         program: plain,
         decode_rule: DecodeRule::Scaled(|params| params.delta()),
     }],
@@ -108,14 +108,14 @@ pub(crate) const SINGLE_PHASE: Scheme = Scheme {
 pub(crate) const SINGLE_PHASE_PLUS: Scheme = Scheme {
     name: "linear-single-phase+",
     origin: Origin::Ours,
-    learns: "both partial distances of every row, weighted where mutable",
+    learns: "two distances of every row: over immutable and, weighted, over mutable features",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::Scaled,
     bound: |params| params.scaled_bound(params.weighted_delta()),
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        secrets: |secret, setting, _| scaled(secret, setting, setting.params.weighted_delta()),
+        secrets: |secret, context, _| scaled(secret, context, context.params.weighted_delta()),
         program: plain,
         decode_rule: DecodeRule::Scaled(|params| params.weighted_delta()),
     }],
@@ -132,15 +132,15 @@ pub(crate) const LP: Scheme = Scheme {
     phases: &[Phase {
         slots: &[Slot::fresh("x, x², …", Powers)],
         degree: |_| 1,
-        secrets: |secret, setting, _| {
-            let (x, field, p) = (secret.x(setting.field), setting.field, setting.params.exponent);
+        secrets: |secret, context, _| {
+            let (x, field, p) = (secret.x(context.field), context.field, context.params.exponent);
             let power = |exponent: u32| x.iter().map(move |&x| field.pow(x, exponent.into()));
             let offset = power(p).fold(FieldElement::ZERO, |sum, x| field.add(sum, x));
             PhaseSecrets::new([(1..p).flat_map(power).collect()]).with_offset(offset)
         },
-        program: |setting, q, one| {
-            let d = setting.params.features();
-            let function = norms::powers(setting, one, |i| q.slot(0)[(i as usize - 1) * d..i as usize * d].to_vec());
+        program: |context, q, one| {
+            let d = context.params.features();
+            let function = norms::powers(context, one, |i| q.slot(0)[(i as usize - 1) * d..i as usize * d].to_vec());
             RowProgram::new([function], [OutputExpr::Plain(0)])
         },
         decode_rule: DecodeRule::Cost,

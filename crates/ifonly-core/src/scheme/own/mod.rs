@@ -1,4 +1,4 @@
-//! This project's own schemes.
+//! Schemes of this project, which are not in the paper.
 
 pub(crate) mod gated;
 pub(crate) mod linear;

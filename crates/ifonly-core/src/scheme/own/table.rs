@@ -1,5 +1,5 @@
-//! Any separable cost: the tables `T_k[v]`, the cost of moving feature k to level v, are shared;
-//! `v_i = Σ T_k[y_ik]` is linear.
+//! Any separable cost: the tables `T_k[v]`, the cost of level v of feature k, are shared. The
+//! answer `v_i = Σ T_k[y_ik]` is linear in the shares.
 
 use crate::row_function::{OutputExpr, RowProgram};
 use crate::scheme::SlotLength::Levels;
@@ -16,8 +16,8 @@ pub(crate) const TABLE: Scheme = Scheme {
     phases: &[Phase {
         slots: &[Slot::fresh("cost", Levels)],
         degree: |_| 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.cost(setting.field, setting.params)]),
-        program: |setting, q, _| RowProgram::new([setting.table(q.slot(0))], [OutputExpr::Plain(0)]),
+        secrets: |secret, context, _| PhaseSecrets::new([secret.cost(context.field, context.params)]),
+        program: |context, q, _| RowProgram::new([context.table(q.slot(0))], [OutputExpr::Plain(0)]),
         decode_rule: DecodeRule::Cost,
     }],
 };

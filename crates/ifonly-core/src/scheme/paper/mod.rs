@@ -1,4 +1,4 @@
-//! The paper's schemes.
+//! Schemes of the paper, with its errata corrected (docs/paper.md).
 
 pub(crate) mod norms;
 pub(crate) mod pcr;

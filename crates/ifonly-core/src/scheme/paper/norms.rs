@@ -1,5 +1,5 @@
-//! Other comparisons from the paper's appendix: `Σ (y − Q)^p` for even p, and the dot product,
-//! whose largest value wins.
+//! Other comparisons of the paper's appendix: `Σ (y − Q)^p` for even p, and the dot product, whose
+//! largest value wins.
 
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
@@ -8,21 +8,21 @@ use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseC
 
 const X: &[Slot] = &[Slot::fresh("x", Features)];
 
-/// `one·Σ y^p + Σ_{j=1..p-1} C(p,j)·(−1)^{p−j}·⟨power(p−j), y^j⟩`: Σ (y − x)^p without its
-/// constant, `power(i)` being x^i.
+/// Σ (y − x)^p without its constant: `one·Σ y^p + Σ_{j=1..p-1} C(p,j)·(−1)^{p−j}·⟨power(p−j),
+/// y^j⟩`, where `power(i)` is x^i.
 pub(crate) fn powers(
-    setting: &PhaseContext<'_>,
+    context: &PhaseContext<'_>,
     one: FieldElement,
     power: impl Fn(u32) -> Vec<FieldElement>,
 ) -> RowFunction {
-    let p = setting.params.exponent;
+    let p = context.params.exponent;
     let coefficient = |j: u32| {
         let sign = if (p - j).is_multiple_of(2) { 1 } else { -1 };
-        setting.scaled(sign * binomial(p, j), &power(p - j))
+        context.scaled(sign * binomial(p, j), &power(p - j))
     };
     let mut coefficients: Vec<Vec<FieldElement>> = (1..p).map(coefficient).collect();
-    coefficients.push(vec![one; setting.params.features()]);
-    RowFunction { shape: RowFunctionKind::Polynomial(coefficients), constant: FieldElement::ZERO }
+    coefficients.push(vec![one; context.params.features()]);
+    RowFunction { kind: RowFunctionKind::Polynomial(coefficients), constant: FieldElement::ZERO }
 }
 
 fn binomial(n: u32, k: u32) -> i64 {
@@ -40,13 +40,13 @@ pub(crate) const LP: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |params| params.exponent as usize - 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| {
-            let field = setting.field;
+        secrets: |secret, context, _| PhaseSecrets::new([secret.x(context.field).to_vec()]),
+        program: |context, q, one| {
+            let field = context.field;
             let power = |exponent| q.slot(0).iter().map(|&x| field.pow(x, exponent)).collect::<Vec<_>>();
             let constant =
-                power(setting.params.exponent.into()).into_iter().fold(FieldElement::ZERO, |a, b| field.add(a, b));
-            let function = powers(setting, one, |exponent| power(exponent.into()));
+                power(context.params.exponent.into()).into_iter().fold(FieldElement::ZERO, |a, b| field.add(a, b));
+            let function = powers(context, one, |exponent| power(exponent.into()));
             RowProgram::new([RowFunction { constant, ..function }], [OutputExpr::Plain(0)])
         },
         decode_rule: DecodeRule::Cost,
@@ -64,10 +64,10 @@ pub(crate) const DOT: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        secrets: |secret, context, _| PhaseSecrets::new([secret.x(context.field).to_vec()]),
         program: |_, q, _| {
-            let shape = RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: q.slot(0).to_vec() };
-            RowProgram::new([RowFunction { shape, constant: FieldElement::ZERO }], [OutputExpr::Plain(0)])
+            let kind = RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: q.slot(0).to_vec() };
+            RowProgram::new([RowFunction { kind, constant: FieldElement::ZERO }], [OutputExpr::Plain(0)])
         },
         decode_rule: DecodeRule::Gain,
     }],

@@ -1,5 +1,5 @@
-//! Baseline, Diff and Mask PCR: x is shared and each server answers `‖y_i − Q‖²`, its differences,
-//! or with a mask.
+//! Baseline, Diff and Mask PCR: x is shared, and each server answers `‖y_i − Q‖²`, the differences
+//! of neighbouring rows, or the distance plus a mask.
 
 use crate::row_function::{OutputExpr, RowProgram};
 use crate::scheme::SlotLength::Features;
@@ -18,8 +18,8 @@ pub(crate) const BASELINE: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Plain(0)]),
+        secrets: |secret, context, _| PhaseSecrets::new([secret.x(context.field).to_vec()]),
+        program: |context, q, one| RowProgram::new([context.distance(q.slot(0), one)], [OutputExpr::Plain(0)]),
         decode_rule: DecodeRule::Cost,
     }],
 };
@@ -35,26 +35,27 @@ pub(crate) const DIFF: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Difference(0)]),
+        secrets: |secret, context, _| PhaseSecrets::new([secret.x(context.field).to_vec()]),
+        program: |context, q, one| RowProgram::new([context.distance(q.slot(0), one)], [OutputExpr::Difference(0)]),
         decode_rule: DecodeRule::Difference,
     }],
 };
 
-/// Distances are decoded with noise below d_min; exact where distances differ by at least d_min.
+/// Distances plus masks below d_min are decoded. The result is exact if distances differ by at
+/// least d_min.
 pub(crate) const MASK: Scheme = Scheme {
     name: "mask",
     origin: Origin::Paper,
-    learns: "every distance up to d_min − 1",
+    learns: "every distance plus a mask below d_min",
     cost_model: CostModel::Squared,
     constraint: ConstraintKind::None,
     bound: |params| params.delta() + u128::from(params.d_min) - 1,
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| {
-            RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Masked { function: 0, unit: one }])
+        secrets: |secret, context, _| PhaseSecrets::new([secret.x(context.field).to_vec()]),
+        program: |context, q, one| {
+            RowProgram::new([context.distance(q.slot(0), one)], [OutputExpr::Masked { function: 0, unit: one }])
         },
         decode_rule: DecodeRule::Masked,
     }],

@@ -1,8 +1,8 @@
-//! Baseline, Diff and Mask PCR+ as published: x and w are shared, each server answers with `Σ Q2(y
-//! − Q1)²`.
+//! Baseline, Diff and Mask PCR+ as published: x and w are shared, and each server answers `Σ Q2(y −
+//! Q1)²`.
 //!
-//! Mask-PCR+ is exact only for weights under which distances still differ by d_min: weights do
-//! shrink gaps (the paper's Lemma 2 says otherwise).
+//! Mask-PCR+ is exact only for weights under which distances still differ by d_min. Weights can
+//! shrink differences; the paper's Lemma 2 says otherwise.
 
 use crate::row_function::{OutputExpr, RowFunction, RowProgram};
 use crate::scheme::SlotLength::Features;
@@ -12,12 +12,12 @@ use crate::share::SlotVectors;
 
 const X_W: &[Slot] = &[Slot::fresh("x", Features), Slot::fresh("w", Features)];
 
-fn secrets(secret: &SecretQuery, setting: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
-    PhaseSecrets::new([secret.x(setting.field).to_vec(), secret.w(setting.field)])
+fn secrets(secret: &SecretQuery, context: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
+    PhaseSecrets::new([secret.x(context.field).to_vec(), secret.w(context.field)])
 }
 
-fn function(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
-    setting.weighted_distance(q.slot(0), q.slot(1))
+fn function(context: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
+    context.weighted_distance(q.slot(0), q.slot(1))
 }
 
 /// Every weighted distance is decoded.
@@ -32,7 +32,7 @@ pub(crate) const BASELINE: Scheme = Scheme {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| RowProgram::new([function(setting, q)], [OutputExpr::Plain(0)]),
+        program: |context, q, _| RowProgram::new([function(context, q)], [OutputExpr::Plain(0)]),
         decode_rule: DecodeRule::Cost,
     }],
 };
@@ -49,16 +49,16 @@ pub(crate) const DIFF: Scheme = Scheme {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| RowProgram::new([function(setting, q)], [OutputExpr::Difference(0)]),
+        program: |context, q, _| RowProgram::new([function(context, q)], [OutputExpr::Difference(0)]),
         decode_rule: DecodeRule::Difference,
     }],
 };
 
-/// Weighted distances are decoded with noise below d_min.
+/// Weighted distances plus masks below d_min are decoded.
 pub(crate) const MASK: Scheme = Scheme {
     name: "mask+",
     origin: Origin::Paper,
-    learns: "every weighted distance up to d_min − 1",
+    learns: "every weighted distance plus a mask below d_min",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::None,
     bound: |params| params.weighted_delta().saturating_add(params.d_min.into()) - 1,
@@ -66,8 +66,8 @@ pub(crate) const MASK: Scheme = Scheme {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, one| {
-            RowProgram::new([function(setting, q)], [OutputExpr::Masked { function: 0, unit: one }])
+        program: |context, q, one| {
+            RowProgram::new([function(context, q)], [OutputExpr::Masked { function: 0, unit: one }])
         },
         decode_rule: DecodeRule::Masked,
     }],

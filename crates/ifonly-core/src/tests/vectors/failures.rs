@@ -1,4 +1,4 @@
-//! What every implementation must refuse.
+//! Vectors that every implementation must refuse.
 
 use super::{compare, hex};
 use crate::field::{Field, FieldElement};
@@ -7,12 +7,12 @@ use crate::scheme::instance::SchemeInstance;
 use crate::{scheme, wire};
 use serde_json::{Value, json};
 
-/// Packed symbols, from the definition: bit i of symbol s is bit s·b + i of the stream.
+/// Packed field elements, from the definition: bit i of element s is bit s·b + i of the stream.
 fn pack(bits: u32, elements: &[u64]) -> Vec<u8> {
     let bits = bits as usize;
     let mut bytes = vec![0; (elements.len() * bits).div_ceil(8)];
-    for place in 0..elements.len() * bits {
-        bytes[place / 8] |= ((elements[place / bits] >> (place % bits) & 1) as u8) << (place % 8);
+    for bit in 0..elements.len() * bits {
+        bytes[bit / 8] |= ((elements[bit / bits] >> (bit % bits) & 1) as u8) << (bit % 8);
     }
     bytes
 }
@@ -39,14 +39,14 @@ fn failing_cases_are_refused() {
         }
     }
     let baseline = scheme::named("baseline").unwrap();
-    let deploy = |q, alphas: &[i64]| SchemeInstance::with_field(baseline, Params::new(vec![9, 9], 3), q, alphas);
-    assert!(deploy(251, &[1, -1]).is_ok());
+    let instance = |q, alphas: &[i64]| SchemeInstance::with_field(baseline, Params::new(vec![9, 9], 3), q, alphas);
+    assert!(instance(251, &[1, -1]).is_ok());
     for (kind, alphas) in [("alpha zero", [0, 250]), ("alpha zero", [1, 251]), ("alpha repeated", [250, -1])] {
-        assert!(deploy(251, &alphas).is_err(), "{kind}");
+        assert!(instance(251, &alphas).is_err(), "{kind}");
         failures.push(json!({ "kind": kind, "q": 251, "alphas": alphas }));
     }
     let q = (1 << 40) + 1;
-    assert!(deploy(q, &[1, -1]).is_err());
+    assert!(instance(q, &[1, -1]).is_err());
     failures.push(json!({ "kind": "composite q", "q": q, "factors": [257, 4_278_255_361u64] }));
     compare("failures", &json!({ "failures": failures }));
 }

@@ -1,12 +1,15 @@
-//! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json`
-//! for what must be refused, `transcript.json` for messages, keyed derivations and records,
-//! `signature.json` for a signed one. These tests compute them anew and compare; `IFONLY_BLESS=1
-//! cargo test -p ifonly-core tests::vectors` writes them. `vectors/check.py` recomputes every
-//! number without this crate, and no field of a file is without a say in that: what a scheme does
-//! not use is not written.
+//! Test vectors for other implementations, in `vectors/*.json`: one file per scheme,
+//! `failures.json` for what must be refused, `transcript.json` for messages, keyed derivations and
+//! records, `signature.json` for a signed record, `searches.json` for whole searches, and
+//! `refusals.json` for messages that servers refuse. These tests compute the vectors and compare
+//! them with the files; `IFONLY_BLESS=1 cargo test -p ifonly-core tests::vectors` writes the files.
+//! `vectors/check.py` recomputes every number without this crate and uses every field of the files,
+//! so fields that a scheme does not use are not written.
 
 mod failures;
+mod refusals;
 mod schemes;
+mod searches;
 mod signature;
 mod transcript;
 
@@ -19,11 +22,14 @@ fn compare(name: &str, value: &Value) {
     if std::env::var_os("IFONLY_BLESS").is_some() {
         return std::fs::write(&path, text(value, 0) + "\n").unwrap();
     }
-    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect(name)).expect(name);
-    assert!(kept == *value, "{name}.json differs; if the protocol was meant to change, bless it and raise its version");
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect(name)).expect(name);
+    assert!(
+        stored == *value,
+        "{name}.json differs; if the protocol changes on purpose, write the files with IFONLY_BLESS=1 and raise the version"
+    );
 }
 
-/// JSON for people: what fits into a line is on a line.
+/// Readable JSON: a value that fits into a line is on one line.
 fn text(value: &Value, indent: usize) -> String {
     let line = value.to_string();
     if indent + line.len() <= 140 {
@@ -37,18 +43,18 @@ fn text(value: &Value, indent: usize) -> String {
     };
     let pad = " ".repeat(indent + 1);
     let list_of_scalars = matches!(value, Value::Array(list) if list.iter().all(|part| part.is_u64()));
-    // Long lists of numbers fill lines.
+    // Long lists of numbers are wrapped.
     let mut body = String::new();
     let mut width = 0;
-    for (place, part) in parts.iter().enumerate() {
-        let joins = list_of_scalars && place > 0 && width + part.len() < 138;
+    for (index, part) in parts.iter().enumerate() {
+        let joins = list_of_scalars && index > 0 && width + part.len() < 138;
         if !joins {
             body += &format!("\n{pad}");
             width = pad.len();
         }
         body += part;
         width += part.len() + 1;
-        if place + 1 < parts.len() {
+        if index + 1 < parts.len() {
             body.push(',');
         }
     }

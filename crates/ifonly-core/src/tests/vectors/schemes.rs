@@ -1,5 +1,5 @@
-//! One file per scheme: a small field, thresholds with everything on, silence and lies over wide
-//! levels, a field near 2^61.
+//! One file of vectors per scheme: a small field, a higher threshold with all options, silent and
+//! lying servers with many levels, and a field near 2^61.
 
 use super::super::common::TestCase;
 use super::{compare, numbers};
@@ -16,7 +16,7 @@ use crate::share::SlotVectors;
 use crate::shuffle;
 use serde_json::{Map, Value, json};
 
-/// Remembers every draw.
+/// Records every draw.
 struct Recorder {
     source: SeededRandom,
     draws: Vec<u64>,
@@ -33,15 +33,20 @@ impl RandomSource for Recorder {
 }
 
 /// The servers' randomness of a phase, by position; empty where the phase does not use it.
-struct Tabled {
+struct TableRandomness {
     pads: Vec<Vec<Vec<FieldElement>>>,
     rho: Vec<FieldElement>,
     sigma: Vec<FieldElement>,
     mu: Vec<FieldElement>,
 }
 
-impl Tabled {
-    fn draw(instance: &SchemeInstance, phase: usize, share: &SlotVectors, random: &mut SeededRandom) -> Tabled {
+impl TableRandomness {
+    fn draw(
+        instance: &SchemeInstance,
+        phase: usize,
+        share: &SlotVectors,
+        random: &mut SeededRandom,
+    ) -> TableRandomness {
         let field = instance.field();
         let (outputs, kappa) = (instance.outputs(phase), instance.kappa(phase));
         let positions = instance.answer_length(phase) / outputs;
@@ -50,7 +55,7 @@ impl Tabled {
         let mut each = |count: usize, draw: &mut dyn FnMut(&mut SeededRandom) -> FieldElement| {
             (0..count).map(|_| draw(random)).collect::<Vec<FieldElement>>()
         };
-        Tabled {
+        TableRandomness {
             rho: each(used(|output| matches!(output, OutputExpr::Blinded(_))), &mut |random| {
                 field.sample_nonzero(random)
             }),
@@ -77,7 +82,7 @@ impl Tabled {
     }
 }
 
-impl RowRandomness for Tabled {
+impl RowRandomness for TableRandomness {
     fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement {
         self.pads[position][output][j - 1]
     }
@@ -96,7 +101,7 @@ impl RowRandomness for Tabled {
 #[derive(Clone, Copy)]
 enum Choice {
     Rule(ModulusRule),
-    /// 2^61 − 1 and points that nobody would choose.
+    /// 2^61 − 1 and unusual points.
     Given,
 }
 
@@ -118,7 +123,7 @@ fn has_tables(scheme: &Scheme) -> bool {
     scheme.phases.iter().flat_map(|phase| phase.slots).any(|slot| slot.length == SlotLength::Levels)
 }
 
-/// Two features, four rows; one row agrees with x on the immutable feature and one does not.
+/// Two features, four rows. One row equals x on the immutable feature, and one does not.
 fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
     let ranges = vec![setup.widest, setup.widest - 1];
     let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
@@ -131,8 +136,8 @@ fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
     let mut weights: Vec<u64> = (0..2)
         .map(|_| if scheme.cost_model == CostModel::Weighted { 2 + random.below(limit - 1) } else { 1 })
         .collect();
-    // Numbers that a scheme does not look at are always the same: weights of immutable features, x
-    // where only costs count.
+    // Values that a scheme does not use are constant: weights of immutable features, and x if only
+    // cost tables count.
     if immutable[0] && scheme.name != "gated+" {
         weights[0] = 1;
     }
@@ -164,7 +169,7 @@ fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
 }
 
 /// The parameters that the scheme uses.
-fn params(scheme: &Scheme, params: &Params) -> Value {
+pub(super) fn params(scheme: &Scheme, params: &Params) -> Value {
     let mut all = serde_json::to_value(params).unwrap();
     let masked = scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked));
     for (name, used) in [
@@ -179,6 +184,26 @@ fn params(scheme: &Scheme, params: &Params) -> Value {
         }
     }
     all
+}
+
+/// The fields of the user's secret that the scheme uses.
+pub(super) fn secret_fields(scheme: &Scheme, case: &TestCase) -> Map<String, Value> {
+    let forbidden = case.gate.as_ref().map(|gate| {
+        gate.iter().map(|table| table.iter().map(|&forbidden| u8::from(forbidden)).collect()).collect::<Vec<Vec<u8>>>()
+    });
+    let fields = [
+        ("x", scheme.cost_model != CostModel::Table || scheme.constraint == ConstraintKind::Zeros, json!(case.x)),
+        (
+            "immutable",
+            matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled),
+            json!(case.immutable),
+        ),
+        ("weights", scheme.cost_model == CostModel::Weighted, json!(case.weights)),
+        ("cost_tables", scheme.cost_model == CostModel::Table, json!(case.cost)),
+        ("gate_tables", scheme.constraint == ConstraintKind::Table, json!(forbidden)),
+    ];
+    let used = fields.into_iter().filter(|(_, used, _)| *used);
+    used.map(|(name, _, value)| (name.to_string(), value)).collect()
 }
 
 fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Value {
@@ -200,7 +225,7 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
         random.fill(&mut tau);
         shuffle::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.iter().len())
     });
-    // The first servers are silent, the next ones add 1 to every symbol.
+    // The first servers are silent, the next ones add 1 to every element.
     let (_, silent, lying) = setup.faults;
     let behaviour = |server: usize| match server {
         n if n < silent => "silent",
@@ -208,16 +233,16 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
         _ => "honest",
     };
     let mut theta = vec![false; rows.iter().len()];
-    let mut rounds: Vec<PhaseState> = vec![];
+    let mut states: Vec<PhaseState> = vec![];
     let [mut client, mut server, mut queries, mut answers, mut decoded] = [const { Vec::<Value>::new() }; 5];
     let mut lying_servers = vec![];
     let mut last = Candidates::default();
     for phase in 0..instance.phases() {
         let mut recorder = Recorder { source: SeededRandom::new(random.below(1 << 32)), draws: vec![] };
-        let round = PhaseState::new(&instance, phase, &secret, &theta, rounds.last(), &mut recorder);
+        let state = PhaseState::new(&instance, phase, &secret, &theta, states.last(), &mut recorder);
         client.push(json!(recorder.draws));
-        let randomness = Tabled::draw(&instance, phase, &round.shares()[0], random);
-        let responses: Vec<Vec<FieldElement>> = round
+        let randomness = TableRandomness::draw(&instance, phase, &state.shares()[0], random);
+        let responses: Vec<Vec<FieldElement>> = state
             .shares()
             .iter()
             .zip(instance.points())
@@ -228,23 +253,23 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
                 row_function::answer(&job, &rows, &randomness)
             })
             .collect();
-        let shares = round.shares().iter().map(|share| share.iter().map(numbers).collect::<Vec<_>>());
+        let shares = state.shares().iter().map(|share| share.iter().map(numbers).collect::<Vec<_>>());
         queries.push(json!(shares.collect::<Vec<_>>()));
         answers.push(json!(responses.iter().map(|response| numbers(response)).collect::<Vec<_>>()));
         server.push(randomness.json());
         let field = instance.field();
-        let heard = |(server, answer): (usize, Vec<FieldElement>)| match behaviour(server) {
+        let received = |(server, answer): (usize, Vec<FieldElement>)| match behaviour(server) {
             "silent" => None,
             "adds 1" => Some(answer.iter().map(|&element| field.add(element, FieldElement::ONE)).collect()),
             _ => Some(answer),
         };
-        let heard = responses.into_iter().enumerate().map(heard).collect();
-        let values = round.decode(&instance, heard, random).unwrap();
+        let received = responses.into_iter().enumerate().map(received).collect();
+        let values = state.decode(&instance, received, random).unwrap();
         decoded.push(json!(numbers(&values.values)));
-        lying_servers = values.lying_servers.iter().map(|liar| liar - 1).collect();
+        lying_servers = values.lying_servers.iter().map(|server| server - 1).collect();
         last = Candidates::read(&instance, phase, &values, &theta, setup.k).unwrap();
         theta = last.take_theta();
-        rounds.push(round);
+        states.push(state);
     }
     let mut nearest: Vec<Value> = last
         .nearest(setup.k)
@@ -255,9 +280,6 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
         })
         .collect();
     nearest.resize(setup.k, Value::Null);
-    let forbidden = case.gate.as_ref().map(|gate| {
-        gate.iter().map(|table| table.iter().map(|&forbidden| u8::from(forbidden)).collect()).collect::<Vec<Vec<u8>>>()
-    });
     let mut vector = json!({
         "bound": (scheme.bound)(&case.params) as u64,
         "field": chosen,
@@ -276,21 +298,7 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
         "qualifying": last.count(),
         "nearest": nearest,
     });
-    for (name, used, value) in [
-        ("x", scheme.cost_model != CostModel::Table || scheme.constraint == ConstraintKind::Zeros, json!(case.x)),
-        (
-            "immutable",
-            matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled),
-            json!(case.immutable),
-        ),
-        ("weights", scheme.cost_model == CostModel::Weighted, json!(case.weights)),
-        ("cost_tables", scheme.cost_model == CostModel::Table, json!(case.cost)),
-        ("gate_tables", scheme.constraint == ConstraintKind::Table, json!(forbidden)),
-    ] {
-        if used {
-            vector[name] = value;
-        }
-    }
+    vector.as_object_mut().unwrap().extend(secret_fields(scheme, &case));
     vector
 }
 
@@ -301,12 +309,12 @@ fn scheme_vectors_are_what_the_engine_computes() {
         let mut random = SeededRandom::new(2000 + number as u64);
         let exponent = 4;
         let params = Params { exponent, ..Params::new(vec![1], 1) };
-        // A verified mask could be taken off.
+        // A client could remove verified masks.
         let masked = |phase: &Phase| matches!(phase.decode_rule, DecodeRule::Masked);
         let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1 && !masked(phase));
         let tables = has_tables(scheme);
-        // Levels of two bytes; where they make long tables, in a case of two servers at the end, to
-        // keep the files small.
+        // Levels of two bytes. If they make long tables, they are in a case with two servers at the
+        // end, to keep the files small.
         let wide = if tables { 3 } else { 300 };
         let plain = Setup {
             choice: Rule(ModulusRule::Paper),

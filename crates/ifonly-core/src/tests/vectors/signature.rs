@@ -1,4 +1,4 @@
-//! A signed record: what is signed, and the signature.
+//! A signed record: the signed message and its signature.
 
 use super::{compare, hex};
 use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
@@ -9,7 +9,7 @@ fn a_signed_record() {
     let (name, version) = ("loans", "2026-11");
     let schema = r#"{"features":[{"name":"größe","kind":{"type":"ordinal","ranks":["klein","groß"]}}]}"#;
     let text = b"\x05\0gro\xc3\x9f\0\0\0\0\0\0\0\0".to_vec();
-    let key = SigningKey::new(&std::array::from_fn(|place| 3 * place as u8));
+    let key = SigningKey::new(&std::array::from_fn(|index| 3 * index as u8));
     let subject = SignatureContext::new(name, version, schema);
     let signature = key.sign(&subject, &text);
     assert!(RecordVerifier { key: key.public(), subject }.signed(&text, &signature));

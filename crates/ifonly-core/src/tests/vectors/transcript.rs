@@ -1,5 +1,5 @@
-//! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record
-//! queries.
+//! Vectors of messages, commitments, τ, keyed randomness of the servers, row orders, encoded
+//! records and record queries.
 
 use super::{compare, hex, numbers};
 use crate::field::Field;
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 const DIGEST: [u8; 32] = [0xd1; 32];
 
-/// Remembers every byte.
+/// Records every byte.
 struct Recorder(SeededRandom, Vec<u8>);
 
 impl RandomSource for Recorder {
@@ -49,7 +49,8 @@ fn streams(keys: &TranscriptKeys) -> Vec<Value> {
     purposes.into_iter().map(stream).collect()
 }
 
-/// Numbers of words of one, two, three, four and eight bytes; small fields draw many words again.
+/// Field elements from words of one, two, three, four and eight bytes. Small fields reject many
+/// words.
 fn elements(keys: &TranscriptKeys) -> Vec<Value> {
     let fields = [5, 257, 65_537, 16_777_259, 4_294_967_311, (1 << 61) - 1];
     let each = |q: u64| {
@@ -68,7 +69,7 @@ fn elements(keys: &TranscriptKeys) -> Vec<Value> {
     fields.into_iter().map(each).collect()
 }
 
-/// On both sides of 2^16 rows, and more of a stream than is read at once.
+/// Fewer and more than 2^16 rows, and more of a stream than one read.
 fn orders(keys: &TranscriptKeys) -> Vec<Value> {
     let each = |rows: usize| {
         let order = shuffle::permutation(keys, rows);
@@ -78,29 +79,29 @@ fn orders(keys: &TranscriptKeys) -> Vec<Value> {
     [10, 5000, 100_000].into_iter().map(each).collect()
 }
 
-/// A record query of each kind with its draws, and what the servers answer to it.
+/// A record query with its draws and the answers of the servers.
 fn record_query(
     keys: &TranscriptKeys,
-    sealed: &[Vec<u8>],
+    encoded: &[Vec<u8>],
     faults: (usize, usize, usize),
     servers: usize,
     row: Option<usize>,
 ) -> Value {
     let (threshold, silent, lying) = faults;
-    let params = Params { threshold, silent, lying, ..Params::new(vec![1], sealed.len()) };
+    let params = Params { threshold, silent, lying, ..Params::new(vec![1], encoded.len()) };
     let fetch = RecordFetch::new(&params, servers, 6);
     let mut random = Recorder(SeededRandom::new(78), vec![]);
     let queries = fetch.queries(row, &mut random);
     let answers: Vec<Vec<u8>> = (0..servers)
         .map(|server| {
-            let mut product = fetch.inner_product(&queries[server], |position| &sealed[position]);
+            let mut product = fetch.inner_product(&queries[server], |position| &encoded[position]);
             fetch.pad(server, keys, &mut product);
             product
         })
         .collect();
-    let heard: Vec<Option<Vec<u8>>> = answers.iter().cloned().map(Some).collect();
-    let decoded = fetch.decode(&heard, &mut SeededRandom::new(79)).unwrap().0;
-    assert!(row.is_none_or(|row| decoded == sealed[row]));
+    let received: Vec<Option<Vec<u8>>> = answers.iter().cloned().map(Some).collect();
+    let decoded = fetch.decode(&received, &mut SeededRandom::new(79)).unwrap().0;
+    assert!(row.is_none_or(|row| decoded == encoded[row]));
     json!({
         "servers": servers, "T": threshold, "S": silent, "B": lying, "row": row,
         "draws": hex(&random.1),
@@ -109,30 +110,30 @@ fn record_query(
     })
 }
 
-/// Both phases of a Two-Phase search: what the first promises, its ticket, and how the second shows
-/// that it keeps the promise.
+/// Both phases of a two-phase search: share commitments and ticket of phase 0, and their opening in
+/// phase 1.
 fn two_phases(root: &RootKey) -> Value {
     let mut random = SeededRandom::new(80);
-    let header = |stage, parent| Header {
+    let header = |kind, parent| Header {
         scheme: "two-phase".into(),
-        stage,
+        kind,
         epoch: 7,
         digest: DIGEST,
         responders: vec![1, 2, 3],
         parent,
     };
     let payloads = |first: u8| (first..first + 3).map(|byte| vec![byte; 4]).collect::<Vec<_>>();
-    let promised: Vec<_> = payloads(0x30).into_iter().map(Zeroizing::new).collect();
+    let committed: Vec<_> = payloads(0x30).into_iter().map(Zeroizing::new).collect();
     let mut first = messages(&header(MessageKind::Phase(0), SearchRef::default()), payloads(0x10), &mut random);
-    let promises = ShareCommitments::make(&mut first, &promised, &mut random);
+    let share_commitments = ShareCommitments::make(&mut first, &committed, &mut random);
     let tau = first[0].tau();
     let ticket = root.ticket("two-phase", &tau);
     let parent = SearchRef { tau, ticket };
     let mut second = messages(&header(MessageKind::Phase(1), parent), payloads(0x20), &mut random);
-    promises.open_in(&mut second);
+    share_commitments.open_in(&mut second);
     let all = |sent: &[Message]| sent.iter().map(|message| hex(&message.encode())).collect::<Vec<_>>();
     json!({
-        "promised": promised.iter().map(|part| hex(part)).collect::<Vec<_>>(),
+        "promised": committed.iter().map(|part| hex(part)).collect::<Vec<_>>(),
         "first": all(&first), "tau": hex(&tau), "ticket": hex(&ticket),
         "second": all(&second), "second_tau": hex(&second[0].tau()),
     })
@@ -142,7 +143,7 @@ fn two_phases(root: &RootKey) -> Value {
 fn transcript_vectors_are_what_the_derivations_give() {
     let header = Header {
         scheme: "baseline".into(),
-        stage: MessageKind::Phase(0),
+        kind: MessageKind::Phase(0),
         epoch: 7,
         digest: DIGEST,
         responders: vec![1, 2],
@@ -151,11 +152,11 @@ fn transcript_vectors_are_what_the_derivations_give() {
     let sent = messages(&header, vec![vec![1, 2, 3], vec![4, 5, 6]], &mut SeededRandom::new(77));
     let root = RootKey::new(7, [0x42; 32]);
     let keys = root.transcript(&sent[0].tau());
-    // Rows 0 and 1 hold the same text and are sealed under keys of their own.
+    // Rows 0 and 1 have the same text and are encoded with different keys.
     let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
     let protocol = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], 6);
-    let sealed = protocol.encode_records(&root, records.iter().map(Vec::as_slice));
-    let query = |faults, servers, row| record_query(&keys, &sealed, faults, servers, row);
+    let encoded = protocol.encode_records(&root, records.iter().map(Vec::as_slice));
+    let query = |faults, servers, row| record_query(&keys, &encoded, faults, servers, row);
     compare(
         "transcript",
         &json!({
@@ -172,7 +173,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
             "symbols": elements(&keys),
             "orders": orders(&keys),
             "records": records.iter().map(|record| hex(record)).collect::<Vec<_>>(),
-            "sealed": sealed.iter().map(|record| hex(record)).collect::<Vec<_>>(),
+            "sealed": encoded.iter().map(|record| hex(record)).collect::<Vec<_>>(),
             "record_queries": [
                 query((1, 0, 0), 2, Some(9)),
                 query((1, 0, 0), 2, None),

@@ -1,32 +1,31 @@
-//! Dot products with `vpmaddwd`: the even and the odd bytes of a group are two vectors of 16-bit
-//! pairs, each multiplied with the pair of digits of a limb and summed to 32 bits in one
-//! instruction. 32 rows (narrow) or 16 (wide) are in flight.
+//! Dot products with `vpmaddwd`. The even and the odd bytes of a group are two vectors of 16-bit
+//! pairs. One instruction multiplies each with the digit pair of a limb and sums to 32 bits. 32
+//! rows (narrow) or 16 rows (wide) are processed at a time.
 
-// Vectors are named by their place in two arrays at a time.
+// Vectors are indexed in two arrays at once.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::{Blocks, Planes, assert_shapes};
+use super::super::{Blocks, Planes, assert_sizes};
 use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups, lane};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// How far ahead of the loads to ask for memory; the hardware's own guess stops at every page.
-const AHEAD: usize = 8 << 10;
+/// Distance from a load to its prefetch; the hardware prefetcher stops at every page boundary.
+const PREFETCH_DISTANCE: usize = 8 << 10;
 
 /// V vectors of eight rows for each limb.
 type Sums<const L: usize, const V: usize> = [[__m256i; V]; L];
-/// Those of one group.
+/// The digits of one group.
 type Digits<const L: usize> = [GroupDigits<L>];
 
-/// What a kind of group adds to the sums.
+/// The contribution of a group encoding to the sums.
 trait Group {
     /// Entries of [`Chunk::groups`] for each group of the rows.
     const PER_GROUP: usize = 1;
 
-    /// Vector v of a strip, whose bytes are y.
+    /// Adds the contribution of vector v of a strip, whose bytes are y.
     ///
-    /// # Safety
-    /// The machine has AVX2 and FMA.
+    /// # Safety The machine must support AVX2 and FMA.
     #[inline(always)]
     unsafe fn add<const L: usize, const V: usize>(_y: __m256i, _v: usize, _digits: &Digits<L>, _sums: &mut Sums<L, V>) {
     }
@@ -42,10 +41,10 @@ pub(in crate::backend) fn dot(dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'
 
 #[target_feature(enable = "avx2,fma")]
 fn dot_of<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
-    assert_shapes(dot, blocks, planes, out);
+    assert_sizes(dot, blocks, planes, out);
     for (number, chunk) in dot.chunks.iter().enumerate() {
         let job = ChunkJob::new(dot, number, chunk, blocks, planes);
-        match dot.meaning {
+        match dot.encoding {
             GroupEncoding::Planes => job.by_width::<groups::NoFeatures>(out),
             GroupEncoding::Bytes => job.by_width::<groups::ByteLevels<false>>(out),
             GroupEncoding::BytesNorm => job.by_width::<groups::ByteLevels<true>>(out),
@@ -57,14 +56,14 @@ fn dot_of<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, 
     }
 }
 
-/// A chunk and what it runs on.
+/// A chunk of a plan with its input.
 pub(super) struct ChunkJob<'a, const L: usize> {
     pub(super) chunk: &'a Chunk<L>,
     blocks: Blocks<'a>,
     planes: Planes<'a>,
     q: u64,
     second_weight: i32,
-    /// 1/q and the second weight as a strip needs them.
+    /// 1/q and the second weight as floating-point numbers.
     inverse: f32,
     float_weight: f32,
     first: bool,
@@ -93,11 +92,11 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
 
     #[target_feature(enable = "avx2,fma")]
     fn by_width<G: Group>(&self, out: &mut [u32]) {
-        // Eight accumulators leave half of the registers for everything else.
+        // Eight accumulators leave half of the CPU registers for everything else.
         if L == NARROW { self.run::<G, 4>(out) } else { self.run::<G, 2>(out) }
     }
 
-    /// V vectors of eight rows at a time.
+    /// Processes V vectors of eight rows at a time.
     #[target_feature(enable = "avx2,fma")]
     fn run<G: Group, const V: usize>(&self, out: &mut [u32]) {
         let rows = out.len() / (L / NARROW);
@@ -108,27 +107,28 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
                 *sum = [_mm256_set1_epi32(digit); V];
             }
             if G::PER_GROUP > 0 {
-                // SAFETY: `assert_shapes` saw that all groups of the chunk lie inside every block,
-                // and that the blocks hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple
-                // of 8·V and stays inside its block.
+                // SAFETY: `assert_sizes` checked that all groups of the chunk are inside every
+                // block, and that the blocks have all rows. A strip of 8·V ≤ 64 rows starts at a
+                // multiple of 8·V and stays inside its block.
                 let block = unsafe { self.blocks.bytes.as_ptr().add(start / BLOCK_ROWS * self.blocks.block_bytes) };
                 let offset = (self.chunk.first_group * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
-                // Strips jump through a block, but memory is fastest in order: a strip asks for
-                // what follows the strip before it asked for.
+                // A strip reads with a stride, but memory is fastest in sequential order. Each
+                // strip therefore prefetches the bytes that follow those that the previous strip
+                // prefetched.
                 let bytes_per_row = self.chunk.groups.chunks_exact(G::PER_GROUP).len() * GROUP_BYTES;
-                let asked = self.chunk.first_group * BLOCK_ROWS * GROUP_BYTES + start % BLOCK_ROWS * bytes_per_row;
-                let ahead = block.wrapping_add(AHEAD + asked);
+                let prefetched = self.chunk.first_group * BLOCK_ROWS * GROUP_BYTES + start % BLOCK_ROWS * bytes_per_row;
+                let next = block.wrapping_add(PREFETCH_DISTANCE + prefetched);
                 // SAFETY: as above.
-                unsafe { add_groups::<L, V, G>(block.add(offset), ahead, &self.chunk.groups, &mut sums) };
+                unsafe { add_groups::<L, V, G>(block.add(offset), next, &self.chunk.groups, &mut sums) };
             }
-            // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤
+            // SAFETY: `assert_sizes` checked that every plane has `rows` words, and `start + 8·V ≤
             // rows`.
             unsafe { self.add_planes(start, &mut sums) };
             if L == NARROW {
                 for v in 0..V {
-                    let place: &mut [u32; 8] =
+                    let slot: &mut [u32; 8] =
                         (&mut low[start + 8 * v..start + 8 * v + 8]).try_into().expect("eight rows");
-                    self.store_narrow(sums[0][v], sums[1][v], place);
+                    self.store_narrow(sums[0][v], sums[1][v], slot);
                 }
             } else {
                 for v in 0..V {
@@ -143,12 +143,11 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
 
     /// Adds all planes of a strip.
     ///
-    /// # Safety
-    /// Every plane of the chunk holds `start + 8·V` words.
+    /// # Safety Every plane of the chunk must have `start + 8·V` words.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     pub(super) unsafe fn add_planes<const V: usize>(&self, start: usize, sums: &mut Sums<L, V>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let words = |plane: usize, v: usize| unsafe {
             _mm256_loadu_si256(self.planes.words.as_ptr().add(plane * self.planes.stride + start + 8 * v).cast())
         };
@@ -179,7 +178,8 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
         let quotient = _mm256_cvtps_epi32(_mm256_mul_ps(value, _mm256_set1_ps(self.inverse)));
         let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(self.second_weight)), low);
         let rest = _mm256_sub_epi32(exact, _mm256_mullo_epi32(quotient, q));
-        // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
+        // |rest| < 3q/4 and q < 2^31, so a negative rest is a large word. The smaller of the two
+        // words is the remainder.
         let mut value = _mm256_min_epu32(rest, _mm256_add_epi32(rest, q));
         // SAFETY: `out` is eight words.
         unsafe {
@@ -258,31 +258,30 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
 
 /// Adds all feature groups of a strip.
 ///
-/// # Safety
-/// `first` points at the strip's bytes in the first of the groups, and the further groups follow at
-/// 256 bytes each. `ahead` is only asked for.
+/// # Safety `first` must point to the bytes of the strip in the first group, and the further groups
+/// must follow at a distance of 256 bytes each. `next` is only prefetched.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn add_groups<const L: usize, const V: usize, G: Group>(
     first: *const u8,
-    ahead: *const u8,
+    next: *const u8,
     groups: &[GroupDigits<L>],
     sums: &mut Sums<L, V>,
 ) {
     for (group, digits) in groups.chunks_exact(G::PER_GROUP).enumerate() {
-        // SAFETY: the caller's promise. A prefetch may name any address.
+        // SAFETY: guaranteed by the caller. A prefetch accepts any address.
         let at = unsafe { first.add(group * BLOCK_ROWS * GROUP_BYTES) };
         for line in 0..(V * 32).div_ceil(64) {
-            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(32 * V * group + 64 * line).cast());
+            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(32 * V * group + 64 * line).cast());
         }
         for v in 0..V {
-            // SAFETY: the caller's promise; this function enables the instructions.
+            // SAFETY: guaranteed by the caller; this function enables the instructions.
             unsafe { G::add(_mm256_loadu_si256(at.add(32 * v).cast()), v, digits, sums) };
         }
     }
 }
 
-/// Two neighbouring digits as one 32-bit lane in all lanes.
+/// Two adjacent digits as one 32-bit lane, in all lanes.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 pub(super) fn pair(digits: &[i16; 4], first: usize) -> __m256i {

@@ -1,25 +1,25 @@
-//! The dot products of two queries over the same rows at once. The even and odd bytes of a group
-//! are split once for both, and `‖y‖²`, which is the same for every query, comes from a plane
-//! instead of being summed again: nine instructions where one query alone takes twelve. Two queries
-//! of two limbs leave room for 16 rows in flight; what follows per query, planes and reduction,
-//! goes by 32.
+//! The dot products of two queries over the same rows. The even and odd bytes of a group are
+//! separated once for both queries. `‖y‖²` is the same for every query and is read from a plane
+//! instead of being computed again. This takes nine instructions where a single query takes twelve.
+//! Two queries of two limbs leave room for 16 rows at a time. The rest (planes and reduction) is
+//! done per query, 32 rows at a time.
 //!
-//! Where the second digits are short ([`ShortDigits`]), `vpmaddubsw` multiplies them with the bytes
-//! as they are and the products of four groups are summed in 16 bits: less than eight instructions,
-//! and 32 rows in flight for each limb.
+//! If the second digits are short ([`ShortDigits`]), `vpmaddubsw` multiplies them with the bytes
+//! directly, and the products of four groups are summed in 16 bits. This takes fewer than eight
+//! instructions, with 32 rows at a time for each limb.
 
-// Vectors are named by their place in two arrays at a time.
+// Vectors are indexed in two arrays at once.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::{Blocks, DotPair, Planes, assert_shapes};
+use super::super::{Blocks, DotPair, Planes, assert_sizes};
 use super::dot::{ChunkJob, even_odd, pair};
 use crate::dot::limbs16::{Chunk, NARROW, SHORT_GROUPS, ShortDigits};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// Vectors of eight rows at a time in the sums of the features.
+/// Vectors of eight rows at a time for the sums of the features.
 const V: usize = 2;
-/// Vectors of eight rows at a time in the rest.
+/// Vectors of eight rows at a time for the rest.
 const FINISH: usize = 4;
 
 /// The sums of the two limbs of a query for the rows of a block.
@@ -36,7 +36,7 @@ pub(super) fn dot_pair(
     let rows = norms.len();
     let [first, second] = out;
     for (number, out) in [&*first, &*second].into_iter().enumerate() {
-        assert_eq!(assert_shapes(two.dots[number], blocks, planes[number], out), rows);
+        assert_eq!(assert_sizes(two.dots[number], blocks, planes[number], out), rows);
     }
     let jobs: [ChunkJob<'_, NARROW>; 2] = std::array::from_fn(|number| {
         let dot = two.dots[number];
@@ -48,7 +48,7 @@ pub(super) fn dot_pair(
         let block = &blocks.bytes[number * blocks.block_bytes..][..blocks.block_bytes];
         let chunks = [jobs[0].chunk, jobs[1].chunk];
         match two.dots.map(|dot| &dot.short_digits[..]) {
-            // SAFETY: `assert_shapes` saw that all groups lie inside every block.
+            // SAFETY: `assert_sizes` checked that all groups are inside every block.
             [[], _] | [_, []] => unsafe { add_by_words(block, norms, chunks, &mut sums) },
             // SAFETY: as above.
             digits => unsafe { add_by_bytes(block, norms, chunks, digits, &mut sums) },
@@ -60,23 +60,23 @@ pub(super) fn dot_pair(
                 for (to, from) in strip_sums.iter_mut().zip(sums) {
                     to.copy_from_slice(&from[strip * FINISH..][..FINISH]);
                 }
-                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and the strip
-                // lies in a block of them.
+                // SAFETY: `assert_sizes` checked that every plane has `rows` words, and the strip
+                // is inside a block of them.
                 unsafe { job.add_planes(start, &mut strip_sums) };
-                let (places, _) = out[start..start + 8 * FINISH].as_chunks_mut::<8>();
+                let (slots, _) = out[start..start + 8 * FINISH].as_chunks_mut::<8>();
                 for v in 0..FINISH {
-                    job.store_narrow(strip_sums[0][v], strip_sums[1][v], &mut places[v]);
+                    job.store_narrow(strip_sums[0][v], strip_sums[1][v], &mut slots[v]);
                 }
             }
         }
     }
 }
 
-/// Constants, norms and feature groups of a block with the second digits as bytes, one limb after
-/// the other.
+/// Adds the constants, norms and feature groups of a block with the second digits as bytes, one
+/// limb after the other.
 ///
-/// # Safety
-/// All groups of the chunks, which are those of the digits, lie inside the block.
+/// # Safety The groups of the chunks must be those of the digits, and all of them must be inside
+/// the block.
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 unsafe fn add_by_bytes(
@@ -86,9 +86,9 @@ unsafe fn add_by_bytes(
     digits: [&[ShortDigits]; 2],
     block_sums: &mut [Sums; 2],
 ) {
-    // SAFETY: the caller's promise, for the eight rows `8·place..`.
-    let bytes = |group: usize, place: usize| unsafe {
-        _mm256_loadu_si256(block.as_ptr().add(group * BLOCK_ROWS * GROUP_BYTES + 32 * place).cast())
+    // SAFETY: guaranteed by the caller, for the eight rows `8·vector..`.
+    let bytes = |group: usize, vector: usize| unsafe {
+        _mm256_loadu_si256(block.as_ptr().add(group * BLOCK_ROWS * GROUP_BYTES + 32 * vector).cast())
     };
     for first in (0..BLOCK_ROWS / 8).step_by(FINISH) {
         let mut sums = [[_mm256_setzero_si256(); FINISH]; 2];
@@ -113,7 +113,7 @@ unsafe fn add_by_bytes(
             block_sums[0][first..first + FINISH].copy_from_slice(sums);
         }
     }
-    // Nothing is shared between the queries here, and one leaves all of its sums in registers.
+    // The queries share nothing here. The sums of one query all stay in CPU registers.
     for ((block_sums, chunk), digits) in block_sums.iter_mut().zip(chunks).zip(digits) {
         for first in (0..BLOCK_ROWS / 8).step_by(FINISH) {
             let mut sums = [_mm256_set1_epi32(chunk.start[1]); FINISH];
@@ -127,8 +127,8 @@ unsafe fn add_by_bytes(
                     }
                 }
                 for v in 0..FINISH {
-                    let whole = _mm256_madd_epi16(short[v], _mm256_set1_epi16(1));
-                    sums[v] = _mm256_add_epi32(sums[v], whole);
+                    let wide = _mm256_madd_epi16(short[v], _mm256_set1_epi16(1));
+                    sums[v] = _mm256_add_epi32(sums[v], wide);
                 }
             }
             block_sums[1][first..first + FINISH].copy_from_slice(&sums);
@@ -136,11 +136,10 @@ unsafe fn add_by_bytes(
     }
 }
 
-/// Constants, norms and feature groups of a block. A function of its own, so that its sums stay in
-/// registers.
+/// Adds the constants, norms and feature groups of a block. A separate function, so that its sums
+/// stay in CPU registers.
 ///
-/// # Safety
-/// All groups of the chunks lie inside the block.
+/// # Safety All groups of the chunks must be inside the block.
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 unsafe fn add_by_words(
@@ -163,7 +162,7 @@ unsafe fn add_by_words(
             let mut halves = [(_mm256_setzero_si256(), _mm256_setzero_si256()); V];
             for v in 0..V {
                 let offset = group * BLOCK_ROWS * GROUP_BYTES + 32 * (V * strip + v);
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 halves[v] = even_odd(unsafe { _mm256_loadu_si256(block.as_ptr().add(offset).cast()) });
             }
             for (number, digits) in [one, other].into_iter().enumerate() {

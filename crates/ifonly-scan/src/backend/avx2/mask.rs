@@ -1,19 +1,19 @@
-//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: two byte shuffles for
-//! eight of them.
+//! Converts keystream words of one to four bytes to masked 32-bit numbers: two byte shuffles for
+//! eight words.
 
 use super::super::{DrawSpec, portable};
 use std::arch::x86_64::*;
 
-/// Where the bytes of four words come from, by width, in both halves of a vector.
+/// The source bytes of four words by width, in both halves of a vector.
 static SPREAD: [[u8; 32]; 4] = {
     let mut spread = [[0x80; 32]; 4];
-    let mut place = 0;
-    while place < 4 * 32 {
-        let (width, to) = (place / 32 + 1, place % 32);
+    let mut index = 0;
+    while index < 4 * 32 {
+        let (width, to) = (index / 32 + 1, index % 32);
         if to % 4 < width {
             spread[width - 1][to] = (to / 4 % 4 * width + to % 4) as u8;
         }
-        place += 1;
+        index += 1;
     }
     spread
 };
@@ -23,8 +23,8 @@ pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool
     let DrawSpec { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     let step = 8 * width;
-    // A step loads 16 bytes at the start of each of its halves; the last ones would end beyond the
-    // bytes.
+    // A step loads 16 bytes at the start of each of its halves. The loads of the last steps would
+    // end beyond the input.
     let safe_steps = ((bytes.len() + step).saturating_sub(step / 2 + 16) / step).min(out.len() / 8);
     let mut largest = _mm256_setzero_si256();
     // SAFETY: step i loads up to byte i·step + step/2 + 16, which is at most `bytes.len()` for i <

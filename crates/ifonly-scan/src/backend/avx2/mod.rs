@@ -1,5 +1,5 @@
-//! The kernels with 256-bit vectors: the dot products, the packing and the record sums by hand, the
-//! rest from common code, compiled for AVX2.
+//! The kernels with 256-bit vectors. Dot products, packing and record sums use intrinsics; the rest
+//! is common code compiled for AVX2.
 
 mod bits;
 mod dot;
@@ -14,8 +14,8 @@ use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, p
 use crate::dot::limbs16::AnyDot;
 use std::arch::x86_64::__m256i;
 
-/// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has). Exists
-/// where the machine has them.
+/// 256-bit vectors of x86-64, with FMA, which practically all machines with AVX2 have. A value
+/// exists only if the machine supports both.
 #[derive(Debug)]
 struct Avx2(());
 
@@ -28,7 +28,7 @@ fn compiled<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-// SAFETY (of every block): `self` exists, so the machine has the instructions.
+// SAFETY (of every block): `self` exists, so the machine supports the instructions.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Kernels for Avx2 {
     common_kernels!(__m256i);

@@ -1,11 +1,11 @@
-//! Sums of records, and the read that everything is measured by.
+//! Sums of records, and the plain read that scans are compared with.
 
 use super::super::{NibbleTables, portable};
 use std::arch::x86_64::*;
 
-/// Vectors of a record column that stay in registers.
+/// Vectors of a record column that stay in CPU registers.
 const COLUMN: usize = 4;
-/// Records per pass over a column: their bytes stay in the cache until the last column.
+/// Records per pass over a column. Their bytes stay in the cache until the last column.
 const TILE: usize = 64;
 
 #[target_feature(enable = "avx2,fma")]
@@ -23,8 +23,8 @@ pub(in crate::backend) fn xor_selected(records: &[u8], length: usize, subset: &[
         let mut vector = 0;
         while vector < vectors {
             let width = COLUMN.min(vectors - vector);
-            // SAFETY: all chosen records lie below `count`, so inside `records`; the column ends at
-            // or before `length`, which `sum` holds.
+            // SAFETY: all chosen records are below `count`, so inside `records`; the column ends at
+            // or before `length`, and `sum` has at least `length` bytes.
             unsafe {
                 let from = records.as_ptr().add(tile * length + 32 * vector);
                 let to = sum.as_mut_ptr().add(32 * vector);
@@ -58,10 +58,10 @@ pub(in crate::backend) fn xor_selected(records: &[u8], length: usize, subset: &[
 #[inline]
 unsafe fn xor_column<const W: usize>(from: *const u8, length: usize, chosen: u64, to: *mut u8) {
     let mut rest = chosen;
-    // SAFETY: the caller's promise; a prefetch may name any address.
+    // SAFETY: guaranteed by the caller; a prefetch accepts any address.
     unsafe {
         let mut sums: [__m256i; W] = std::array::from_fn(|w| _mm256_loadu_si256(to.add(32 * w).cast()));
-        // Two sums that do not wait for each other.
+        // Two independent sums, so that additions overlap.
         let mut others = [_mm256_setzero_si256(); W];
         while rest != 0 {
             let record = from.add(rest.trailing_zeros() as usize * length);
@@ -90,9 +90,9 @@ pub(in crate::backend) fn gf256_sum(
     let vectors = length / 32;
     for (tile, coefficients) in records.chunks(TILE * length.max(1)).zip(coefficients.chunks(TILE)) {
         for vector in 0..vectors {
-            let place: &mut [u8; 32] = (&mut sum[32 * vector..32 * vector + 32]).try_into().expect("32 bytes");
-            // SAFETY: `place` is 32 bytes.
-            let mut total = unsafe { _mm256_loadu_si256(place.as_ptr().cast()) };
+            let slot: &mut [u8; 32] = (&mut sum[32 * vector..32 * vector + 32]).try_into().expect("32 bytes");
+            // SAFETY: `slot` is 32 bytes.
+            let mut total = unsafe { _mm256_loadu_si256(slot.as_ptr().cast()) };
             for (record, &coefficient) in tile.chunks_exact(length).zip(coefficients) {
                 let table = &tables[usize::from(coefficient)];
                 let bytes: &[u8; 32] = record[32 * vector..32 * vector + 32].try_into().expect("32 bytes");
@@ -108,8 +108,8 @@ pub(in crate::backend) fn gf256_sum(
                 let high = _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), nibble));
                 total = _mm256_xor_si256(total, _mm256_xor_si256(low, high));
             }
-            // SAFETY: `place` is 32 bytes.
-            unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), total) };
+            // SAFETY: `slot` is 32 bytes.
+            unsafe { _mm256_storeu_si256(slot.as_mut_ptr().cast(), total) };
         }
         for (record, &coefficient) in tile.chunks_exact(length).zip(coefficients) {
             let (low, high) = tables[usize::from(coefficient)].split_at(16);
@@ -120,15 +120,15 @@ pub(in crate::backend) fn gf256_sum(
     }
 }
 
-/// Sums the 64-bit words of whole 256-byte steps in eight registers.
+/// Sums the 64-bit words of whole 256-byte steps in eight CPU registers.
 #[target_feature(enable = "avx2,fma")]
 pub(in crate::backend) fn read(bytes: &[u8]) -> u64 {
     let (steps, rest) = bytes.as_chunks::<256>();
     let mut sums = [_mm256_setzero_si256(); 8];
     for step in steps {
-        for (place, sum) in sums.iter_mut().enumerate() {
+        for (index, sum) in sums.iter_mut().enumerate() {
             // SAFETY: `step` is 256 bytes.
-            let words = unsafe { _mm256_loadu_si256(step.as_ptr().add(32 * place).cast()) };
+            let words = unsafe { _mm256_loadu_si256(step.as_ptr().add(32 * index).cast()) };
             *sum = _mm256_add_epi64(*sum, words);
         }
     }

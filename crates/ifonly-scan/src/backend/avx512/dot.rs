@@ -1,33 +1,32 @@
 //! Dot products with `vpdpbusd`: four unsigned bytes of a row times four signed digits, summed into
-//! 32 bits, in one instruction. A block of 64 rows is in flight (32 where a number has eight
+//! 32 bits in one instruction. 64 rows are processed at a time (32 if a field element has eight
 //! limbs).
 
-// Vectors are named by their place in two arrays at a time.
+// Vectors are indexed in two arrays at once.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes};
 use super::limbs::{Reducer, plane_words};
-use crate::dot::limbs8::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding, MOST_LIMBS};
+use crate::dot::limbs8::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding, MAX_LIMBS};
 use crate::dot::limbs16::groups;
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// How far ahead of the loads to ask for memory: more than can be under way at once, so that memory
-/// stays busy while pads and packing run between two tiles.
-const AHEAD: usize = 8 << 10;
+/// Distance from a load to its prefetch: more than can be outstanding at once, so that memory stays
+/// busy while pads and packing run between two tiles.
+const PREFETCH_DISTANCE: usize = 8 << 10;
 
 /// V vectors of sixteen rows for each of B limbs.
 type Sums<const B: usize, const V: usize> = [[__m512i; V]; B];
 
-/// What a kind of group adds to the sums beside the products with its first digits.
+/// The contribution of a group encoding in addition to the products with its first digits.
 trait Group {
-    /// Entries of [`Piece::groups`] for each group of the rows.
+    /// Entries of [`ByteChunk::groups`] for each group of the rows.
     const PER_GROUP: usize = 1;
 
-    /// Vector v, whose bytes are y.
+    /// Adds the contribution of vector v, whose bytes are y.
     ///
-    /// # Safety
-    /// The machine has the instructions of this backend.
+    /// # Safety The machine must support the instructions of this backend.
     #[inline(always)]
     unsafe fn add<const B: usize, const V: usize>(
         _y: __m512i,
@@ -70,8 +69,8 @@ impl Group for groups::Squares {
         let low_bytes = _mm512_set1_epi16(0xFF);
         let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
         let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
-        // Where the mask has a one the first, else the second: the bytes of y² in the places of
-        // those of y.
+        // Selects the first operand where the mask is one, else the second: the bytes of y² at the
+        // positions of the bytes of y.
         const PICK: i32 = 0b1100_1010;
         let low = _mm512_ternarylogic_epi32::<PICK>(low_bytes, even, _mm512_slli_epi16::<8>(odd));
         let high = _mm512_ternarylogic_epi32::<PICK>(low_bytes, _mm512_srli_epi16::<8>(even), odd);
@@ -82,27 +81,27 @@ impl Group for groups::Squares {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 pub(super) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
-    for (number, piece) in dot.pieces.iter().enumerate() {
-        let job = PieceJob { piece, blocks, planes, reducer: Reducer { q: dot.q, first: number == 0 } };
+    for (number, chunk) in dot.chunks.iter().enumerate() {
+        let job = ByteChunkJob { chunk, blocks, planes, reducer: Reducer { q: dot.q, first: number == 0 } };
         match dot.limbs {
-            3 => job.by_meaning::<3, 4>(dot.meaning, out),
-            4 => job.by_meaning::<4, 4>(dot.meaning, out),
-            _ => job.by_meaning::<8, 2>(dot.meaning, out),
+            3 => job.by_encoding::<3, 4>(dot.encoding, out),
+            4 => job.by_encoding::<4, 4>(dot.encoding, out),
+            _ => job.by_encoding::<8, 2>(dot.encoding, out),
         }
     }
 }
 
-struct PieceJob<'a> {
-    piece: &'a ByteChunk,
+struct ByteChunkJob<'a> {
+    chunk: &'a ByteChunk,
     blocks: Blocks<'a>,
     planes: Planes<'a>,
     reducer: Reducer,
 }
 
-impl PieceJob<'_> {
+impl ByteChunkJob<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-    fn by_meaning<const B: usize, const V: usize>(&self, meaning: ByteGroupEncoding, out: &mut [u32]) {
-        match meaning {
+    fn by_encoding<const B: usize, const V: usize>(&self, encoding: ByteGroupEncoding, out: &mut [u32]) {
+        match encoding {
             ByteGroupEncoding::Planes => self.run::<B, V, groups::NoFeatures>(out),
             ByteGroupEncoding::Bytes => self.run::<B, V, groups::ByteLevels<false>>(out),
             ByteGroupEncoding::Norm => self.run::<B, V, groups::ByteLevels<true>>(out),
@@ -111,34 +110,34 @@ impl PieceJob<'_> {
         }
     }
 
-    /// B limbs, V vectors of sixteen rows at a time.
+    /// Processes V vectors of sixteen rows at a time, with B limbs.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     fn run<const B: usize, const V: usize, G: Group>(&self, out: &mut [u32]) {
-        let rows = if B == MOST_LIMBS { out.len() / 2 } else { out.len() };
-        assert!(rows.is_multiple_of(BLOCK_ROWS), "tiles are whole blocks");
+        let rows = if B == MAX_LIMBS { out.len() / 2 } else { out.len() };
+        assert!(rows.is_multiple_of(BLOCK_ROWS), "a tile must consist of whole blocks");
         let (low, high) = out.split_at_mut(rows);
         let group_bytes = BLOCK_ROWS * GROUP_BYTES;
         for start in (0..rows).step_by(16 * V) {
             let mut sums = [[_mm512_setzero_si512(); V]; B];
             for limb in 0..B {
-                sums[limb] = [_mm512_set1_epi32(self.piece.start[limb]); V];
+                sums[limb] = [_mm512_set1_epi32(self.chunk.start[limb]); V];
             }
             if G::PER_GROUP > 0 {
-                let from = start / BLOCK_ROWS * self.blocks.block_bytes + self.piece.first_group * group_bytes;
-                let length = self.piece.groups.chunks_exact(G::PER_GROUP).len() * group_bytes;
+                let from = start / BLOCK_ROWS * self.blocks.block_bytes + self.chunk.first_group * group_bytes;
+                let length = self.chunk.groups.chunks_exact(G::PER_GROUP).len() * group_bytes;
                 let groups = self.blocks.bytes[from..from + length].as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0;
-                for (group, digits) in groups.iter().zip(self.piece.groups.chunks_exact(G::PER_GROUP)) {
+                for (group, digits) in groups.iter().zip(self.chunk.groups.chunks_exact(G::PER_GROUP)) {
                     add_group::<B, V, G>(group, start % BLOCK_ROWS / 16, digits, &mut sums);
                 }
             }
-            for (plane, digits) in &self.piece.planes {
+            for (plane, digits) in &self.chunk.planes {
                 for v in 0..V {
                     let words = plane_words(self.planes, *plane, start + 16 * v);
                     add_bytes(words, v, digits, &mut sums);
                 }
             }
             for v in 0..V {
-                let all: [__m512i; MOST_LIMBS] =
+                let all: [__m512i; MAX_LIMBS] =
                     std::array::from_fn(|limb| if limb < B { sums[limb][v] } else { _mm512_setzero_si512() });
                 self.reducer.store(all, start + 16 * v, low, high);
             }
@@ -146,7 +145,7 @@ impl PieceJob<'_> {
     }
 }
 
-/// Adds V vectors of one group of the rows, from the given vector of the block on.
+/// Adds V vectors of one group of the rows, starting with vector `first_vector` of the block.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
 fn add_group<const B: usize, const V: usize, G: Group>(
@@ -157,11 +156,11 @@ fn add_group<const B: usize, const V: usize, G: Group>(
 ) {
     let vectors = &group.as_chunks::<64>().0[first_vector..first_vector + V];
     for v in 0..V {
-        let at: *const i8 = vectors[v].as_ptr().cast();
-        // A prefetch may name any address.
-        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD));
+        let address: *const i8 = vectors[v].as_ptr().cast();
+        // A prefetch accepts any address.
+        _mm_prefetch::<_MM_HINT_T1>(address.wrapping_add(PREFETCH_DISTANCE));
         // SAFETY: the vector is 64 bytes.
-        let y = unsafe { _mm512_loadu_si512(at.cast()) };
+        let y = unsafe { _mm512_loadu_si512(address.cast()) };
         add_bytes(y, v, &digits[0], sums);
         // SAFETY: this function enables the instructions.
         unsafe { G::add(y, v, digits, sums) };

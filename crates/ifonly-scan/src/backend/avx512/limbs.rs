@@ -1,25 +1,25 @@
-//! From sums per byte limb to reduced numbers, 16 rows at a time.
+//! Reduces sums per byte limb to field elements, 16 rows at a time.
 
 use super::super::Planes;
-use crate::dot::limbs8::MOST_LIMBS;
+use crate::dot::limbs8::MAX_LIMBS;
 use std::arch::x86_64::*;
 
-/// Reduces the rows of a tile and stores them, or adds them to what is stored.
+/// Reduces the sums of a tile and stores them, or adds them to the stored values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reducer {
     pub(super) q: u64,
-    /// Whether there is nothing stored yet.
+    /// Whether this is the first chunk, so that nothing is stored yet.
     pub(super) first: bool,
 }
 
 impl Reducer {
-    /// Rows `start..start + 16` of the planes `low` and `high`; `high` is empty where numbers have
-    /// one plane, and the limbs above the fourth are then zero.
+    /// Stores the rows `start..start + 16` in the planes `low` and `high`. For narrow fields `high`
+    /// is empty and the limbs above the fourth are zero.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    pub(super) fn store(self, sums: [__m512i; MOST_LIMBS], start: usize, low: &mut [u32], high: &mut [u32]) {
-        // Two neighbouring byte limbs are one limb of 16 bits, and still fit 32.
-        let halves: [__m512i; MOST_LIMBS / 2] =
+    pub(super) fn store(self, sums: [__m512i; MAX_LIMBS], start: usize, low: &mut [u32], high: &mut [u32]) {
+        // Two adjacent byte limbs make one 16-bit limb, which still fits 32 bits.
+        let halves: [__m512i; MAX_LIMBS / 2] =
             std::array::from_fn(|limb| _mm512_add_epi32(_mm512_slli_epi32::<8>(sums[2 * limb + 1]), sums[2 * limb]));
         let low: &mut [u32; 16] = (&mut low[start..start + 16]).try_into().expect("sixteen rows");
         if high.is_empty() {
@@ -38,7 +38,8 @@ impl Reducer {
         let quotient = _mm512_cvtps_epi32(_mm512_mul_ps(value, _mm512_set1_ps(1.0 / self.q as f32)));
         let exact = _mm512_add_epi32(_mm512_slli_epi32::<16>(high), low);
         let rest = _mm512_sub_epi32(exact, _mm512_mullo_epi32(quotient, q));
-        // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
+        // |rest| < 3q/4 and q < 2^31, so a negative rest is a large word. The smaller of the two
+        // words is the remainder.
         let mut value = _mm512_min_epu32(rest, _mm512_add_epi32(rest, q));
         // SAFETY: `out` is sixteen words.
         unsafe {
@@ -52,7 +53,7 @@ impl Reducer {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    fn store_wide(self, halves: [__m512i; MOST_LIMBS / 2], low: &mut [u32; 16], high: &mut [u32; 16]) {
+    fn store_wide(self, halves: [__m512i; MAX_LIMBS / 2], low: &mut [u32; 16], high: &mut [u32; 16]) {
         let q = _mm512_set1_epi64(self.q as i64);
         let (low, high) = (low.as_chunks_mut::<8>().0, high.as_chunks_mut::<8>().0);
         for (side, (low, high)) in low.iter_mut().zip(high).enumerate() {
@@ -79,7 +80,7 @@ impl Reducer {
     /// Eight rows: the remainder of `Σ limb_l·2^(16·l)`.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    fn reduce_wide(self, halves: [__m256i; MOST_LIMBS / 2]) -> __m512i {
+    fn reduce_wide(self, halves: [__m256i; MAX_LIMBS / 2]) -> __m512i {
         let step = _mm512_set1_pd(65536.0);
         let mut value = _mm512_cvtepi32_pd(halves[3]);
         let mut exact = _mm512_cvtepi32_epi64(halves[3]);
@@ -94,7 +95,7 @@ impl Reducer {
     }
 }
 
-/// 64 bytes of integers as a vector.
+/// Loads 64 bytes of integers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
 pub(super) fn load<T: Copy, const N: usize>(values: &[T; N]) -> __m512i {
@@ -103,7 +104,7 @@ pub(super) fn load<T: Copy, const N: usize>(values: &[T; N]) -> __m512i {
     unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
 }
 
-/// Sixteen words of a plane.
+/// Loads sixteen words of a plane.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
 pub(super) fn plane_words(planes: Planes<'_>, plane: usize, start: usize) -> __m512i {

@@ -1,5 +1,5 @@
-//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation
-//! for sixteen of them.
+//! Converts keystream words of one to four bytes to masked 32-bit numbers: one byte permutation for
+//! sixteen words.
 
 use super::super::{DrawSpec, portable};
 use super::limbs::load;
@@ -9,11 +9,11 @@ use std::arch::x86_64::*;
 pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
     let DrawSpec { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
-    // Where a word has no such byte, the mask takes away whatever comes instead.
+    // The mask clears the bytes that do not belong to a word.
     let spread: [u8; 64] = std::array::from_fn(|to| (to / 4 * width + to % 4) as u8);
     let mask = mask as u32 & u32::MAX >> (32 - 8 * width);
     let step = 16 * width;
-    // A step loads 64 bytes; the last ones would end beyond the bytes.
+    // A step loads 64 bytes. The loads of the last steps would end beyond the input.
     let safe_steps = ((bytes.len() + step).saturating_sub(64) / step).min(out.len() / 16);
     let spread = load(&spread);
     let mut largest = _mm512_setzero_si512();

@@ -1,6 +1,6 @@
-//! The kernels with 512-bit vectors and byte products (VNNI, VBMI): dot products, look-ups and
-//! packing by hand, the rest from common code, compiled for them, or from AVX2 where memory is the
-//! limit anyway.
+//! The kernels with 512-bit vectors and byte products (VNNI, VBMI). Dot products, look-ups and
+//! packing use intrinsics. The rest is common code compiled for these instructions, or AVX2 code
+//! where memory bandwidth is the limit.
 
 mod bits;
 mod dot;
@@ -15,7 +15,7 @@ use crate::dot::lookup::PlaneTables;
 use std::arch::x86_64::*;
 
 /// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4
-/// and later). Exists where the machine has them, and what AVX2 takes.
+/// and later). A value exists only if the machine supports these instructions and those of AVX2.
 #[derive(Debug)]
 struct Avx512(());
 
@@ -35,7 +35,7 @@ fn compiled<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-// SAFETY (of every block): `self` exists, so the machine has the instructions.
+// SAFETY (of every block): `self` exists, so the machine supports the instructions.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Kernels for Avx512 {
     common_kernels!(__m512i);
@@ -43,7 +43,8 @@ impl Kernels for Avx512 {
     fn name(&self) -> &'static str {
         "avx512"
     }
-    /// Short tiles: memory is the limit, and would stand still while long runs of pads are made.
+    /// Short tiles: memory bandwidth is the limit, and memory would be idle during long runs of
+    /// keystream generation.
     fn tile_rows(&self) -> usize {
         256
     }
@@ -85,15 +86,15 @@ impl Kernels for Avx512 {
     }
 }
 
-/// Sums the 64-bit words of whole 512-byte steps in eight registers.
+/// Sums the 64-bit words of whole 512-byte steps in eight CPU registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 fn read(bytes: &[u8]) -> u64 {
     let (steps, rest) = bytes.as_chunks::<512>();
     let mut sums = [_mm512_setzero_si512(); 8];
     for step in steps {
-        for (place, sum) in sums.iter_mut().enumerate() {
+        for (index, sum) in sums.iter_mut().enumerate() {
             // SAFETY: `step` is 512 bytes.
-            let words = unsafe { _mm512_loadu_si512(step.as_ptr().add(64 * place).cast()) };
+            let words = unsafe { _mm512_loadu_si512(step.as_ptr().add(64 * index).cast()) };
             *sum = _mm512_add_epi64(*sum, words);
         }
     }

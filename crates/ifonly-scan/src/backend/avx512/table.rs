@@ -1,27 +1,28 @@
 //! Look-ups in tables of 256 bytes with `vpermi2b`: 64 rows of one feature and one byte of the
 //! entries at a time.
 //!
-//! The four features of a group are first taken apart, because one instruction looks up one table.
-//! What comes out for four features is interleaved again, which makes a group of four bytes per
-//! row, and their sum is one `vpdpbusd`.
+//! One instruction looks up one table, so the four features of a group are first separated. The
+//! results for four features are then interleaved to a group of four bytes per row, and one
+//! `vpdpbusd` sums them.
 
 use super::super::Blocks;
 use super::limbs::{Reducer, load};
-use crate::dot::limbs8::MOST_LIMBS;
+use crate::dot::limbs8::MAX_LIMBS;
 use crate::dot::lookup::{FourTables, PlaneTables};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// Levels of one block and group, feature by feature; inside, the rows stand in the order that
-/// [`interleave`] undoes.
-type Apart = [[u8; BLOCK_ROWS]; GROUP_BYTES];
+/// Levels of one block and group, feature by feature. The rows are in an order that [`interleave`]
+/// undoes.
+type SplitLevels = [[u8; BLOCK_ROWS]; GROUP_BYTES];
 
-/// Blocks at a time, those of a tile: their sums and levels stay in the first cache level.
+/// Blocks that are processed together, one tile: their sums and levels stay in the first cache
+/// level.
 const BLOCKS: usize = 4;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 pub(super) fn look_up(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
-    assert!(low.len().is_multiple_of(BLOCK_ROWS) && tables.planes <= MOST_LIMBS, "tiles are whole blocks");
+    assert!(low.len().is_multiple_of(BLOCK_ROWS) && tables.planes <= MAX_LIMBS, "a tile must consist of whole blocks");
     let parts = blocks.bytes.chunks(BLOCKS * blocks.block_bytes);
     for ((number, low), bytes) in low.chunks_mut(BLOCKS * BLOCK_ROWS).enumerate().zip(parts) {
         let first = number * BLOCKS * BLOCK_ROWS;
@@ -33,7 +34,7 @@ pub(super) fn look_up(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32],
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 fn look_up_blocks(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
     let count = low.len() / BLOCK_ROWS;
-    let mut sums = [[[0; BLOCK_ROWS]; BLOCKS]; MOST_LIMBS];
+    let mut sums = [[[0; BLOCK_ROWS]; BLOCKS]; MAX_LIMBS];
     for (plane, sums) in sums[..tables.planes].iter_mut().enumerate() {
         *sums = [[(tables.constant >> (8 * plane)) as u32 & 0xFF; BLOCK_ROWS]; BLOCKS];
     }
@@ -41,13 +42,13 @@ fn look_up_blocks(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], hig
     for (group, planes) in tables.groups.chunks_exact(tables.planes).enumerate() {
         let start = group * BLOCK_ROWS * GROUP_BYTES;
         for (levels, block) in levels.iter_mut().zip(blocks.bytes.chunks_exact(blocks.block_bytes)) {
-            // The same group one tile later; the hardware does not guess these steps. A prefetch
-            // may name any address.
-            let ahead = block[start..].as_ptr().wrapping_add(blocks.bytes.len());
+            // Prefetches the same group of the next tile: the hardware prefetcher does not predict
+            // this stride. A prefetch accepts any address.
+            let next_tile = block[start..].as_ptr().wrapping_add(blocks.bytes.len());
             for line in 0..BLOCK_ROWS * GROUP_BYTES / 64 {
-                _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
+                _mm_prefetch::<_MM_HINT_T1>(next_tile.wrapping_add(64 * line).cast());
             }
-            *levels = take_apart(block[start..].first_chunk().expect("the group lies inside the block"));
+            *levels = split_features(block[start..].first_chunk().expect("the group lies inside the block"));
         }
         for (tables, sums) in planes.iter().zip(&mut sums) {
             add_looked_up(tables, &levels[..count], &mut sums[..count]);
@@ -64,8 +65,8 @@ fn look_up_blocks(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], hig
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn take_apart(group: &[u8; BLOCK_ROWS * GROUP_BYTES]) -> Apart {
-    // Inside each four rows, feature by feature; then a transposition of words.
+fn split_features(group: &[u8; BLOCK_ROWS * GROUP_BYTES]) -> SplitLevels {
+    // First feature by feature within four rows, then a transposition of words.
     let by_feature = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     let vectors = group.as_chunks::<64>().0;
     let [a, b, c, d] = std::array::from_fn(|i| _mm512_shuffle_epi8(load(&vectors[i]), by_feature));
@@ -77,15 +78,15 @@ fn take_apart(group: &[u8; BLOCK_ROWS * GROUP_BYTES]) -> Apart {
         _mm512_unpacklo_epi64(ab_high, cd_high),
         _mm512_unpackhi_epi64(ab_high, cd_high),
     ];
-    let mut apart = [[0; BLOCK_ROWS]; GROUP_BYTES];
-    for (levels, feature) in apart.iter_mut().zip(features) {
+    let mut split = [[0; BLOCK_ROWS]; GROUP_BYTES];
+    for (levels, feature) in split.iter_mut().zip(features) {
         // SAFETY: the levels of a block are 64 bytes.
         unsafe { _mm512_storeu_si512(levels.as_mut_ptr().cast(), feature) };
     }
-    apart
+    split
 }
 
-/// Four looked-up features back in groups of four bytes per row, sixteen rows each.
+/// Interleaves the entries of four features to groups of four bytes per row, sixteen rows each.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
 fn interleave([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -102,7 +103,7 @@ fn interleave([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 /// Adds one byte of the entries of four features to the sums of all rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn add_looked_up(tables: &FourTables, levels: &[Apart], sums: &mut [[u32; BLOCK_ROWS]]) {
+fn add_looked_up(tables: &FourTables, levels: &[SplitLevels], sums: &mut [[u32; BLOCK_ROWS]]) {
     let tables: [[__m512i; 4]; 4] = std::array::from_fn(|feature| {
         let quarters = tables[feature].as_chunks::<64>().0;
         std::array::from_fn(|quarter| load(&quarters[quarter]))

@@ -1,4 +1,4 @@
-//! Words of a key stream, and symbols as a bit stream.
+//! Keystream words, and field elements as a bit stream.
 
 use super::super::DrawSpec;
 
@@ -29,7 +29,7 @@ fn mask_words_of<const WIDTH: usize>(draws: DrawSpec, bytes: &[u8], out: &mut [u
 #[inline(always)]
 pub(crate) fn mask_long_words(draws: DrawSpec, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
     let DrawSpec { mask, limit, shift, .. } = draws;
-    // Sums of a sign instead of a maximum: vectors of 64-bit words often lack the latter.
+    // Combines sign bits instead of computing a maximum, which vectors of 64-bit words often lack.
     let mut below = u64::MAX;
     for ((low, high), bytes) in low.iter_mut().zip(high).zip(bytes.as_chunks::<8>().0) {
         let word = u64::from_le_bytes(*bytes) & mask;
@@ -52,7 +52,7 @@ pub(crate) fn pack_words(bits: u32, elements: &[u32], out: &mut [u8]) {
     for (eight, bytes) in elements.chunks_exact(8).zip(out.chunks_exact_mut(bits as usize)) {
         let (mut held, mut count, mut at) = (0u64, 0, 0);
         for &element in eight {
-            // At most 31 bits are held before, so 63 after.
+            // At most 31 bits are held before this line, so at most 63 after it.
             held |= u64::from(element) << count;
             count += bits;
             if count >= 32 {
@@ -72,9 +72,10 @@ pub(crate) fn unpack_words(bits: u32, packed: &[u8], elements: &mut [u32]) -> u3
     let mask = u64::MAX >> (64 - bits);
     let mut largest = 0;
     for (eight, bytes) in elements.chunks_exact_mut(8).zip(packed.chunks_exact(bits as usize)) {
-        // Whole words for all but the last symbols, whose words would end beyond the eight's bytes.
-        for (place, element) in eight.iter_mut().enumerate() {
-            let bit = place * bits as usize;
+        // Whole words for all but the last elements, whose words would end beyond the bytes of the
+        // group of eight.
+        for (index, element) in eight.iter_mut().enumerate() {
+            let bit = index * bits as usize;
             let word = match bytes[bit / 8..].first_chunk::<8>() {
                 Some(word) => u64::from_le_bytes(*word),
                 None => bytes[bit / 8..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),

@@ -1,5 +1,4 @@
-//! The plans for products and look-ups of bytes, row by row: what a backend that prefers them is
-//! compared with.
+//! Byte dot products and byte look-ups row by row: the reference for backends that prefer them.
 
 use super::super::{Blocks, Planes};
 use crate::dot::limbs8::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding};
@@ -9,30 +8,30 @@ use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 pub(crate) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let (low, high) = out.split_at_mut(out.len() / dot.planes());
     for row in 0..low.len() {
-        let sum: i128 = dot.pieces.iter().map(|piece| piece_sum(piece, dot.meaning, blocks, planes, row)).sum();
+        let sum: i128 = dot.chunks.iter().map(|chunk| chunk_sum(chunk, dot.encoding, blocks, planes, row)).sum();
         store(sum.rem_euclid(dot.q.into()) as u64, row, low, high);
     }
 }
 
-fn piece_sum(
-    piece: &ByteChunk,
-    meaning: ByteGroupEncoding,
+fn chunk_sum(
+    chunk: &ByteChunk,
+    encoding: ByteGroupEncoding,
     blocks: Blocks<'_>,
     planes: Planes<'_>,
     row: usize,
 ) -> i128 {
-    let mut sums = piece.start.map(i64::from);
+    let mut sums = chunk.start.map(i64::from);
     let mut add = |bytes: [u8; 4], digits: &ByteDigits| {
         for (sum, digits) in sums.iter_mut().zip(digits) {
             *sum += bytes.iter().zip(digits).map(|(&byte, &digit)| i64::from(byte) * i64::from(digit)).sum::<i64>();
         }
     };
     let mut norm = 0;
-    for (group, digits) in piece.groups.chunks_exact(meaning.per_group()).enumerate() {
-        let bytes = levels(blocks, piece.first_group + group, row);
+    for (group, digits) in chunk.groups.chunks_exact(encoding.per_group()).enumerate() {
+        let bytes = levels(blocks, chunk.first_group + group, row);
         add(bytes, &digits[0]);
         let [a, b, c, d] = bytes;
-        match meaning {
+        match encoding {
             ByteGroupEncoding::Norm => norm += bytes.map(|y| i64::from(y) * (i64::from(y) - 128)).iter().sum::<i64>(),
             ByteGroupEncoding::WordNorm => {
                 norm += [[a, b], [c, d]].map(|y| i64::from(u16::from_le_bytes(y)).pow(2)).iter().sum::<i64>();
@@ -45,12 +44,12 @@ fn piece_sum(
             ByteGroupEncoding::Planes | ByteGroupEncoding::Bytes => {}
         }
     }
-    for (plane, digits) in &piece.planes {
+    for (plane, digits) in &chunk.planes {
         add(planes.words[plane * planes.stride + row].to_le_bytes(), digits);
     }
     sums[0] += norm;
     let fit = |two: &[i64]| (two[0] + 256 * two[1]).unsigned_abs() < 1 << 31;
-    debug_assert!(sums.chunks_exact(2).all(fit), "a plan keeps two limbs in 32 bits");
+    debug_assert!(sums.chunks_exact(2).all(fit), "two adjacent limbs of a plan fit 32 bits");
     sums.iter().rev().fold(0, |value, &sum| 256 * value + i128::from(sum))
 }
 

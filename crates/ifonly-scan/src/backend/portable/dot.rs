@@ -1,15 +1,15 @@
-//! Dot products over short arrays of rows, which a compiler turns into vectors. The one product
-//! that it does not find by itself, of signed 16-bit pairs, is spelled out for x86-64, where it is
-//! always there.
+//! Dot products over short arrays of rows, which the compiler vectorises. Compilers rarely find the
+//! product of signed 16-bit pairs by themselves, so it is written as an intrinsic for x86-64, where
+//! it is always available.
 
-// Strips are named by their place in the array of every limb.
+// Strips are indexed in the arrays of all limbs at once.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::{Blocks, Planes, assert_shapes};
+use super::super::{Blocks, Planes, assert_sizes};
 use crate::dot::limbs16::{Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
-/// Rows whose halfwords make one 128-bit vector.
+/// Rows whose halfwords fill one 128-bit vector.
 const STRIP: usize = 4;
 const STRIPS: usize = BLOCK_ROWS / STRIP;
 
@@ -18,9 +18,9 @@ type Sums<const L: usize> = [[[i32; STRIP]; STRIPS]; L];
 /// The two digit pairs of a limb, each repeated for every row of a strip.
 type Pairs = [[i16; 2 * STRIP]; 2];
 
-/// What a kind of group adds to the sums.
+/// The contribution of a group encoding to the sums.
 trait Group {
-    /// For the rows of a strip, whose bytes are given in halfwords.
+    /// Adds the contribution of a strip of rows, whose bytes are given as halfwords.
     fn add<const L: usize>(halves: [u16; 2 * STRIP], pairs: &[[Pairs; L]; 3], strip: usize, sums: &mut Sums<L>);
 }
 
@@ -69,19 +69,19 @@ impl<const NORM: bool> Group for groups::WordLevels<NORM> {
 }
 
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
-    let rows = assert_shapes(dot, blocks, planes, out);
-    // A compiler that sees that there is no high plane makes vectors of the reduction.
+    let rows = assert_sizes(dot, blocks, planes, out);
+    // Without a high plane the compiler can vectorise the reduction.
     let (low, high) = if L == NARROW { (out, &mut [][..]) } else { out.split_at_mut(rows) };
-    let per_group = dot.meaning.per_group();
+    let per_group = dot.encoding.per_group();
     for (number, chunk) in dot.chunks.iter().enumerate() {
         for start in (0..rows).step_by(BLOCK_ROWS) {
             let mut sums: Sums<L> = std::array::from_fn(|limb| [[chunk.start[limb]; STRIP]; STRIPS]);
             let digits = chunk.groups.chunks_exact(per_group);
-            if dot.meaning != GroupEncoding::Planes {
+            if dot.encoding != GroupEncoding::Planes {
                 let block = &blocks.bytes[start / BLOCK_ROWS * blocks.block_bytes..][..blocks.block_bytes];
                 let groups = block.as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0[chunk.first_group..].iter();
                 for (group, digits) in groups.zip(digits) {
-                    match dot.meaning {
+                    match dot.encoding {
                         GroupEncoding::Planes => {}
                         GroupEncoding::Bytes => add_group::<L, groups::ByteLevels<false>>(group, digits, &mut sums),
                         GroupEncoding::BytesNorm => add_group::<L, groups::ByteLevels<true>>(group, digits, &mut sums),
@@ -149,7 +149,7 @@ fn even_odd(halves: [u16; 2 * STRIP]) -> ([i16; 2 * STRIP], [i16; 2 * STRIP]) {
     (halves.map(|half| (half & 0xFF) as i16), halves.map(|half| (half >> 8) as i16))
 }
 
-/// Even and odd bytes times their digits; with `norm`, `y·(y + digit)` in the lowest limb.
+/// Adds even and odd bytes times their digits; with `norm`, `y·(y + digit)` in the lowest limb.
 #[inline(always)]
 fn add_bytes<const L: usize>(
     even: [i16; 2 * STRIP],
@@ -177,7 +177,7 @@ fn add(sum: &mut [i32; STRIP], more: [i32; STRIP]) {
     }
 }
 
-/// `a_0·b_0 + a_1·b_1` for each pair of neighbours.
+/// `a_0·b_0 + a_1·b_1` for each adjacent pair.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
@@ -185,8 +185,7 @@ fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
     std::array::from_fn(|i| product(2 * i) + product(2 * i + 1))
 }
 
-/// `a_0·b_0 + a_1·b_1` for each pair of neighbours: one instruction that every x86-64 has and
-/// compilers rarely find.
+/// `a_0·b_0 + a_1·b_1` for each adjacent pair: one instruction that every x86-64 machine has.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
@@ -197,7 +196,7 @@ fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
     unsafe { transmute(_mm_madd_epi16(transmute::<[i16; 8], __m128i>(a), transmute::<[i16; 8], __m128i>(b))) }
 }
 
-/// Reduces the sums of a block and stores them, or adds them to what earlier chunks stored.
+/// Reduces the sums of a block and stores them, or adds them to the stored sums of earlier chunks.
 #[inline(always)]
 fn write_block<const L: usize>(
     sums: &Sums<L>,
@@ -227,7 +226,7 @@ fn write_block<const L: usize>(
 #[inline(always)]
 fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64, second_weight: i64) -> [u64; STRIP] {
     if L == NARROW {
-        // Adding and subtracting 1.5·2^23 rounds to an integer, which then stands in the low bits.
+        // Adding 1.5·2^23 rounds to an integer, which is then in the low bits.
         const ROUND: f32 = 12_582_912.0;
         let inverse = 1.0 / q as f32;
         std::array::from_fn(|row| {
@@ -236,7 +235,8 @@ fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64, second_weight: i64) 
             let quotient = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
             let exact = (high as u32).wrapping_mul(second_weight as u32).wrapping_add(low as u32);
             let rest = exact.wrapping_sub(quotient.wrapping_mul(q as u32));
-            // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
+            // |rest| < 3q/4 and q < 2^31, so a negative rest is a large word. The smaller of the
+            // two words is the remainder.
             u64::from(rest.min(rest.wrapping_add(q as u32)))
         })
     } else {

@@ -1,8 +1,7 @@
-//! The kernels in plain Rust, for every machine. They are what [`Kernels`] does where a backend
-//! says nothing else.
+//! The kernels in plain Rust, for every machine. They are the default methods of [`Kernels`].
 //!
-//! Everything that is fast is `inline(always)`: vector backends take over what they do not write by
-//! hand, compiled for their instructions.
+//! Fast functions are `inline(always)`, so that vector backends can compile them for their own
+//! instructions.
 
 mod bits;
 mod bytes;
@@ -21,7 +20,7 @@ use super::Kernels;
 #[derive(Debug)]
 pub(super) struct Portable;
 
-/// Every machine has it.
+/// Always available.
 pub(super) fn find() -> Option<&'static dyn Kernels> {
     Some(&Portable)
 }

@@ -4,7 +4,7 @@
 #[inline(always)]
 pub(crate) fn negative_inverse(q: u32) -> u32 {
     debug_assert!(q % 2 == 1, "an even number has no inverse modulo 2^32");
-    // Newton: each step doubles the number of right low bits, and q itself has three.
+    // Newton's method: each step doubles the number of correct low bits, and q itself has three.
     let mut inverse = q;
     for _ in 0..4 {
         inverse = inverse.wrapping_mul(2u32.wrapping_sub(q.wrapping_mul(inverse)));
@@ -12,8 +12,8 @@ pub(crate) fn negative_inverse(q: u32) -> u32 {
     inverse.wrapping_neg()
 }
 
-/// `x/2^32 mod q` for a sum x of as many products as [`products_per_reduction`] says: one
-/// conditional subtraction remains.
+/// `x/2^32 mod q` for a sum x of at most [`products_per_reduction`] products. One conditional
+/// subtraction suffices.
 #[inline(always)]
 pub(crate) fn montgomery_reduce(x: u64, q: u32, negative_inverse: u32) -> u32 {
     let multiple = (x as u32).wrapping_mul(negative_inverse);
@@ -29,8 +29,8 @@ pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32])
     }
 }
 
-/// How many products of reduced numbers can be summed before a Montgomery reduction: `n·q ≤ 2^32`
-/// keeps the rest below 2q.
+/// The number of products of reduced numbers that can be summed before a Montgomery reduction: `n·q
+/// ≤ 2^32` keeps the result below 2q.
 #[inline(always)]
 pub(crate) fn products_per_reduction(q: u32) -> usize {
     if q < 1 << 30 { 4 } else { 2 }
@@ -55,7 +55,7 @@ pub(crate) fn interpolate(q: u32, weights: &[u32], parts: &[&[u32]], constant: u
 pub(crate) fn halve_sums(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
     for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
         let sum = (a + b).min((a + b).wrapping_sub(q));
-        // Half of an odd number is half of the even one before it and 1/2 = (q + 1)/2.
+        // Half of an odd number is half of the preceding even number plus 1/2 = (q + 1)/2.
         let half = (sum >> 1) + (sum & 1) * q.div_ceil(2);
         *out = (half + constant).min((half + constant).wrapping_sub(q));
     }

@@ -1,4 +1,4 @@
-//! Sums of records, and the read that everything is measured by.
+//! Sums of records, and the plain read that scans are compared with.
 
 use super::super::NibbleTables;
 
@@ -7,9 +7,9 @@ pub(crate) fn xor_selected(records: &[u8], length: usize, subset: &[u8], sum: &m
     for (eight, &bits) in records.chunks(8 * length).zip(subset) {
         let mut bits = bits;
         while bits != 0 {
-            let place = bits.trailing_zeros() as usize;
+            let index = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if let Some(record) = eight.get(place * length..(place + 1) * length) {
+            if let Some(record) = eight.get(index * length..(index + 1) * length) {
                 for (sum, &byte) in sum.iter_mut().zip(record) {
                     *sum ^= byte;
                 }

@@ -1,14 +1,14 @@
-//! `ledger` in the configuration: a path, a URL, or a table that says more.
+//! The configuration key `ledger`: a path, a URL, or a table with further settings.
 //!
-//! A URL may hold a password, so it can come from a file or from the environment, where secrets of
-//! a cluster are found; it appears in no log, no error and no `Debug`.
+//! A URL may contain a password, so it can come from a file or an environment variable, where
+//! cluster secrets are stored. No log line, error or `Debug` output contains the URL.
 
 use crate::auth::ledger::LedgerError;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where spent sessions are counted. In TOML a text, which is a path or a URL, or a table with one
-/// of `file`, `url`, `url_file`, `url_env` and the other keys.
+/// The location of the ledger. In TOML, a string (a path or a URL), or a table with exactly one of
+/// `file`, `url`, `url_file` and `url_env`, and the other keys.
 #[derive(Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerConfig {
@@ -16,37 +16,39 @@ pub struct LedgerConfig {
     url: Option<String>,
     url_file: Option<PathBuf>,
     url_env: Option<String>,
-    /// Whose counts these are in a store that holds several; the dataset's name and the server's
-    /// number without.
+    /// The name of the ledger in a store with several ledgers; by default the name of the dataset
+    /// and the server index.
     pub(crate) name: Option<String>,
-    /// The authority that issued the store's certificate, PEM; those of the system without.
+    /// PEM file of the authority that issued the certificate of the store; by default the
+    /// authorities of the operating system.
     pub(crate) ca: Option<PathBuf>,
-    /// How long to wait for a connection, and for a reply; for a file, until a line is written.
-    #[serde(default = "usual_timeout")]
+    /// Time limit for a connection and for a reply; for a file, until the line is written.
+    #[serde(default = "default_timeout_seconds")]
     timeout_seconds: u64,
-    /// Of a Redis: how many replicas must have a count before it is good.
+    /// For Redis: how many replicas must confirm a count.
     #[serde(default)]
     pub(crate) replicas: u32,
 }
 
-const fn usual_timeout() -> u64 {
+const fn default_timeout_seconds() -> u64 {
     3
 }
 
-/// How long to wait where nothing else is said.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(usual_timeout());
+/// The default time limit.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(default_timeout_seconds());
 
-/// What a configuration comes down to.
+/// The resolved location of a ledger.
 pub(crate) enum LedgerLocation {
     File(PathBuf),
-    /// With everything in it.
+    /// The URL of a store, password included.
     Url(String),
 }
 
-const STORES: [&str; 7] = ["postgres", "postgresql", "redis", "rediss", "redis+unix", "valkey", "valkeys"];
+/// URL schemes of the supported stores.
+const URL_SCHEMES: [&str; 7] = ["postgres", "postgresql", "redis", "rediss", "redis+unix", "valkey", "valkeys"];
 
 impl LedgerConfig {
-    /// A path, or a URL if it looks like one.
+    /// A configuration with only a path or a URL. A text with `://` is a URL.
     pub fn new(text: &str) -> LedgerConfig {
         let is_url = text.contains("://");
         LedgerConfig {
@@ -56,36 +58,36 @@ impl LedgerConfig {
             url_env: None,
             name: None,
             ca: None,
-            timeout_seconds: usual_timeout(),
+            timeout_seconds: default_timeout_seconds(),
             replicas: 0,
         }
     }
 
-    /// With another time to wait.
-    pub fn within(self, seconds: u64) -> LedgerConfig {
+    /// Sets the time limit.
+    pub fn with_timeout_seconds(self, seconds: u64) -> LedgerConfig {
         LedgerConfig { timeout_seconds: seconds, ..self }
     }
 
-    /// With so many replicas that must have every count.
-    pub fn replicated(self, replicas: u32) -> LedgerConfig {
+    /// Sets how many replicas must confirm a count.
+    pub fn with_replicas(self, replicas: u32) -> LedgerConfig {
         LedgerConfig { replicas, ..self }
     }
 
-    /// The paths in it, which are relative to the configuration's file.
+    /// The paths, which are relative to the directory of the configuration file.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.file.iter_mut().chain(&mut self.url_file).chain(&mut self.ca)
     }
 
-    /// How long to wait for a connection, and for a reply; for a file, until a line is written.
+    /// Time limit for a connection and for a reply; for a file, until the line is written.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 
-    /// Reads whatever file or variable it names.
-    pub(crate) fn place(&self) -> Result<LedgerLocation, LedgerError> {
-        let wrong = |text: String| Err(LedgerError::Place(text));
+    /// Resolves the location; reads the file or environment variable that contains the URL.
+    pub(crate) fn location(&self) -> Result<LedgerLocation, LedgerError> {
+        let invalid = |text: String| Err(LedgerError::Config(text));
         if !(1..=60).contains(&self.timeout_seconds) {
-            return wrong("timeout_seconds must be from 1 to 60".into());
+            return invalid("timeout_seconds must be from 1 to 60".into());
         }
         let url = match (&self.file, &self.url, &self.url_file, &self.url_env) {
             (Some(path), None, None, None) => return Ok(LedgerLocation::File(path.clone())),
@@ -95,15 +97,15 @@ impl LedgerConfig {
             }
             (None, None, None, Some(name)) => match std::env::var(name) {
                 Ok(url) => url,
-                Err(_) => return wrong(format!("the environment variable {name}, which url_env names, is not set")),
+                Err(_) => return invalid(format!("url_env: the environment variable {name} is not set")),
             },
-            _ => return wrong("give exactly one of file, url, url_file and url_env".into()),
+            _ => return invalid("set exactly one of file, url, url_file and url_env".into()),
         };
         let url = url.trim();
-        // What stands before the first colon is no secret, unless there is no scheme at all.
+        // The error does not quote the URL, because it may contain a password.
         match url.split_once("://") {
-            Some((scheme, _)) if STORES.contains(&scheme) => Ok(LedgerLocation::Url(url.into())),
-            _ => wrong(format!("its URL must begin with one of {}, followed by ://", STORES.join(", "))),
+            Some((scheme, _)) if URL_SCHEMES.contains(&scheme) => Ok(LedgerLocation::Url(url.into())),
+            _ => invalid(format!("the URL must begin with one of {}, followed by ://", URL_SCHEMES.join(", "))),
         }
     }
 }
@@ -118,11 +120,11 @@ impl std::fmt::Debug for LedgerConfig {
     }
 }
 
-/// Text or table, for a field of the configuration.
-pub(crate) fn some<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<LedgerConfig>, D::Error> {
-    struct Either;
+/// Deserializes a string or a table.
+pub(crate) fn deserialize_some<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<LedgerConfig>, D::Error> {
+    struct StringOrTable;
 
-    impl<'de> serde::de::Visitor<'de> for Either {
+    impl<'de> serde::de::Visitor<'de> for StringOrTable {
         type Value = LedgerConfig;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -138,7 +140,7 @@ pub(crate) fn some<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<L
         }
     }
 
-    from.deserialize_any(Either).map(Some)
+    from.deserialize_any(StringOrTable).map(Some)
 }
 
 #[cfg(test)]
@@ -151,7 +153,7 @@ mod tests {
     }
 
     fn url(config: &LedgerConfig) -> String {
-        match config.place() {
+        match config.location() {
             Ok(LedgerLocation::Url(url)) => url,
             Ok(LedgerLocation::File(path)) => panic!("a file: {path:?}"),
             Err(error) => error.to_string(),
@@ -159,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_is_a_path_or_a_url_from_here_or_from_elsewhere() {
+    fn a_ledger_is_a_path_or_a_url_from_the_configuration_a_file_or_the_environment() {
         assert!(
-            matches!(read("ledger = \"a/b\"").place(), Ok(LedgerLocation::File(path)) if path.to_str() == Some("a/b"))
+            matches!(read("ledger = \"a/b\"").location(), Ok(LedgerLocation::File(path)) if path.to_str() == Some("a/b"))
         );
         assert_eq!(url(&read("ledger = \"valkey://h\"")), "valkey://h");
         let folder = tempfile::tempdir().unwrap();
@@ -169,26 +171,25 @@ mod tests {
         std::fs::write(&path, "redis://:word@h/2\n").unwrap();
         let config = read(&format!("ledger = {{ url_file = {path:?}, name = \"n\", replicas = 1 }}"));
         assert_eq!((url(&config), config.name.as_deref(), config.replicas), ("redis://:word@h/2".into(), Some("n"), 1));
-        // Every machine has this variable, and it is no URL.
+        // Every machine has this variable, and its value is not a URL.
         assert!(url(&read("ledger = { url_env = \"PATH\" }")).contains("must begin with one of postgres"));
         assert!(url(&read("ledger = { url_env = \"IFONLY_NO_SUCH\" }")).contains("IFONLY_NO_SUCH"));
-        for (toml, why) in [
+        for (toml, reason) in [
             ("ledger = {}", "exactly one"),
             ("ledger = { url = \"redis://h\", file = \"x\" }", "exactly one"),
             ("ledger = \"mysql://h\"", "must begin with"),
             ("ledger = { file = \"x\", timeout_seconds = 0 }", "timeout_seconds"),
         ] {
-            let Err(error) = read(toml).place() else { panic!("{toml}") };
-            assert!(error.to_string().contains(why), "{toml}: {error}");
+            let Err(error) = read(toml).location() else { panic!("{toml}") };
+            assert!(error.to_string().contains(reason), "{toml}: {error}");
         }
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_and_errors_contain_no_password() {
         let config = read("ledger = \"postgres://u:hush@h/d\"");
         assert!(!format!("{config:?}").contains("hush"));
-        // The reader of TOML shows the line that is wrong, so the file's reader leaves lines away
-        // that may hold one.
+        // The TOML parser quotes the invalid line; `Config::load` removes lines with a URL.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.toml");
         for wrong in [

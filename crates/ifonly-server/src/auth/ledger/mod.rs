@@ -1,15 +1,18 @@
-//! Where spent sessions are counted: a file, PostgreSQL, or Redis and its kin (Valkey), as the
-//! configuration says.
+//! The ledger: durable counts of the searches that tokens have spent, in a file, in PostgreSQL, or
+//! in Redis or Valkey.
 //!
-//! All fronts of one logical server share a ledger, and none of them sells what another has sold: a
-//! store counts one more and compares with the limit in one step. Whoever cannot know that a spend
-//! was counted refuses, and nothing is asked a second time: a spend whose reply was lost may be
-//! lost to the user, and is never sold twice.
+//! All frontends of one server share a ledger. A store increments a count and compares it with the
+//! limit in one atomic step, so two frontends cannot both spend the last search. If the server does
+//! not know whether a request was counted, it refuses the request and does not retry: the user may
+//! lose a search, but no search is spent twice.
 //!
-//! A store may forget: it is restored from an old copy, emptied, or restarted without what it held
-//! in memory. What a process has seen counted is never forgotten as long as it runs. A store that
-//! has less, or that is not the one that was opened, ends all spending until it is put back or the
-//! server is reloaded, and a reload goes on from what the process knows.
+//! A store may lose counts: it is restored from an old backup, emptied, or restarted without the
+//! data it had in memory. The process therefore remembers the highest count it has seen. If the
+//! store has less, or is not the ledger that was opened, all spending stops until the store is
+//! restored or the server is reloaded. A reload continues from the counts that the process
+//! remembers.
+//!
+//! A *line* is the key of one count: the name of a token and a message kind, such as `a phase0`.
 
 mod file;
 mod location;
@@ -23,96 +26,97 @@ mod tls;
 
 pub(crate) use file::FileLedger;
 pub use location::LedgerConfig;
-pub(crate) use location::{PATIENCE, some};
+pub(crate) use location::{DEFAULT_TIMEOUT, deserialize_some};
 
 use location::LedgerLocation;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Counts of what was spent, shared by whoever has opened the same one.
+/// Counts of spent searches, shared by all processes that open the same ledger.
 pub trait Ledger: Send + Sync + std::fmt::Debug {
-    /// Counts one more under `line` unless `limit` are counted there already; whether it did. After
-    /// an error it may have counted or not, and nothing may be given for it. May wait for a lock or
-    /// a network, so it belongs on a thread that may block.
+    /// Increments the count of `line` unless it has reached `limit`; returns whether it did. After
+    /// an error the count may or may not have changed, and the request must be refused. This may
+    /// wait for a lock or the network, so call it on a blocking thread.
     fn spend(&self, line: &str, limit: u64) -> Result<bool, LedgerError>;
 
-    /// What this process knows to be spent.
+    /// The counts that this process remembers, by line.
     fn known(&self) -> HashMap<String, u64>;
 
-    /// Counts on from what another ledger of this process knew.
+    /// Adopts the counts that another ledger of this process remembers.
     fn inherit(&self, known: HashMap<String, u64>);
 }
 
-/// Why a ledger cannot be used. Names places without users and passwords.
+/// Why a ledger cannot be used. The texts name stores without users and passwords.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// A file that cannot be used, or is not the one that was read.
+    /// The file cannot be used, or is not the file that was opened.
     #[error("ledger {path}: {error}")]
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// Something about the configuration.
+    /// The configuration of the ledger is invalid.
     #[error("ledger: {0}")]
-    Place(String),
-    /// Nothing was asked: there is no connection, or no store that may be used.
+    Config(String),
+    /// The store is unreachable or unusable. No request was sent, so nothing was counted.
     #[error("ledger {store}: {reason}")]
     Unreachable {
-        /// Where.
+        /// The store, without user and password.
         store: String,
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// The store would forget, by how it is set up.
-    #[error("ledger {store} may forget what was spent: {reason}")]
-    Careless {
-        /// Where.
+    /// The settings of the store allow it to lose counts.
+    #[error("ledger {store} is not durable: {reason}")]
+    NotDurable {
+        /// The store, without user and password.
         store: String,
-        /// Which setting, and what it must be.
+        /// The setting, and its required value.
         reason: String,
     },
-    /// The store was asked and refused, so nothing was counted.
-    #[error("ledger {store} did not count: {reason}")]
+    /// The store refused the request, so nothing was counted.
+    #[error("ledger {store} refused to count: {reason}")]
     Refused {
-        /// Where.
+        /// The store, without user and password.
         store: String,
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// The store was asked and did not say what it did.
-    #[error("ledger {store} was asked to count one and no reply came: {reason}")]
-    Lost {
-        /// Where.
+    /// The request was sent, but its result is unknown.
+    #[error("ledger {store} did not confirm a count: {reason}")]
+    Unconfirmed {
+        /// The store, without user and password.
         store: String,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// The store has less than this process has seen.
+    /// The store has lower counts than this process has seen.
     #[error(
-        "ledger {store} has forgotten what was spent ({reason}); put it back, or reload the server to go on from what it remembers"
+        "ledger {store} has lost counts ({reason}); restore it, or reload the server to continue from the counts it \
+         remembers"
     )]
-    Forgotten {
-        /// Where.
+    CountsLost {
+        /// The store, without user and password.
         store: String,
-        /// By what it is seen.
+        /// How the server noticed it.
         reason: &'static str,
     },
 }
 
-/// Opens the ledger that the configuration names. `server` says whose counts these are where a
-/// store holds several: by default the dataset's name and the server's number, so that two logical
-/// servers which are given one store by mistake do not mix.
+/// Opens the ledger that the configuration names. `server` is the default name of the ledger in a
+/// store with several ledgers. The daemon passes the name of the dataset and the server index, so
+/// that two servers that share a store by mistake do not mix their counts.
 pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
     let server = config.name.as_deref().unwrap_or(server);
-    let url = match config.place()? {
+    let url = match config.location()? {
         LedgerLocation::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
         LedgerLocation::Url(url) => url,
     };
-    // A store with a runtime of its own may not be waited for on a thread that drives another
-    // runtime.
+    // PostgreSQL connections have their own runtime, which must not block a thread of another
+    // runtime, so a new thread opens the store.
     let opening = || -> Result<Box<dyn Ledger>, LedgerError> {
         match url.split(':').next().unwrap_or_default() {
             "postgres" | "postgresql" => Ok(Box::new(postgres::open(&url, config, server)?)),
@@ -120,5 +124,5 @@ pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, Ledg
         }
     };
     let opened = std::thread::scope(|scope| scope.spawn(opening).join());
-    opened.unwrap_or_else(|_| Err(LedgerError::Place("opening it failed; this is a fault of the program".into())))
+    opened.unwrap_or_else(|_| Err(LedgerError::Config("internal error while opening it".into())))
 }

@@ -1,14 +1,14 @@
-//! A few connections that are kept: whoever asks takes one, or the right to make one, and gives it
-//! back unless something went wrong with it.
+//! A small connection pool. A caller takes an idle connection or the permission to open one, and
+//! returns it unless the connection has failed.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections, idle ones here and the others with whoever took them.
+/// A pool of connections.
 pub(crate) struct Pool<C> {
-    inside: Mutex<PoolState<C>>,
+    state: Mutex<PoolState<C>>,
     returned: Condvar,
-    most: usize,
+    capacity: usize,
 }
 
 struct PoolState<C> {
@@ -16,38 +16,38 @@ struct PoolState<C> {
     taken: usize,
 }
 
-/// A place in the pool, with its connection if one was idle.
+/// A slot of the pool, with a connection if one was idle. Dropping it returns both.
 pub(crate) struct PooledConnection<'a, C> {
     pool: &'a Pool<C>,
-    /// What goes back in the end; taken out by whoever finds it broken.
+    /// The connection that goes back to the pool. A caller takes it out if it has failed.
     pub(crate) connection: Option<C>,
 }
 
 impl<C> Pool<C> {
-    /// With one idle connection and places for `most`.
-    pub(crate) fn new(first: C, most: usize) -> Pool<C> {
-        Pool { inside: Mutex::new(PoolState { idle: vec![first], taken: 0 }), returned: Condvar::new(), most }
+    /// A pool for `capacity` connections, one of them idle.
+    pub(crate) fn new(first: C, capacity: usize) -> Pool<C> {
+        Pool { state: Mutex::new(PoolState { idle: vec![first], taken: 0 }), returned: Condvar::new(), capacity }
     }
 
-    /// A place, unless none comes free for so long.
-    pub(crate) fn take(&self, patience: Duration) -> Option<PooledConnection<'_, C>> {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |inside: &mut PoolState<C>| inside.taken >= self.most;
-        let waited = self.returned.wait_timeout_while(inside, patience, full);
-        let (mut inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+    /// Takes a slot. Returns `None` if no slot becomes free within `timeout`.
+    pub(crate) fn take(&self, timeout: Duration) -> Option<PooledConnection<'_, C>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |state: &mut PoolState<C>| state.taken >= self.capacity;
+        let waited = self.returned.wait_timeout_while(state, timeout, is_full);
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
         }
-        inside.taken += 1;
-        Some(PooledConnection { pool: self, connection: inside.idle.pop() })
+        state.taken += 1;
+        Some(PooledConnection { pool: self, connection: state.idle.pop() })
     }
 }
 
 impl<C> Drop for PooledConnection<'_, C> {
     fn drop(&mut self) {
-        let mut inside = self.pool.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        inside.taken -= 1;
-        inside.idle.extend(self.connection.take());
+        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.taken -= 1;
+        state.idle.extend(self.connection.take());
         self.pool.returned.notify_one();
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_never_more_than_the_most_and_broken_ones_do_not_come_back() {
+    fn the_pool_never_exceeds_its_capacity_and_failed_connections_do_not_return() {
         let pool = Pool::new(1, 2);
         let (first, mut second) = (pool.take(Duration::ZERO).unwrap(), pool.take(Duration::ZERO).unwrap());
         assert_eq!((first.connection, second.connection), (Some(1), None));
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(broken.connection.take(), Some(2));
         drop(broken);
         assert_eq!(pool.take(Duration::ZERO).unwrap().connection, None);
-        // Whoever waits gets the place that comes free.
+        // A waiting caller gets the slot that becomes free.
         let last = pool.take(Duration::ZERO).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| pool.take(Duration::from_secs(600)).unwrap().connection.is_some());

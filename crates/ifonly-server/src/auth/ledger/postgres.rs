@@ -1,8 +1,8 @@
-//! A ledger in PostgreSQL: a row per line, counted by one statement, which is a transaction of its
-//! own.
+//! A ledger in PostgreSQL: one table row per line. One statement, which is its own transaction,
+//! increments a count.
 //!
-//! `READ COMMITTED` is enough: of two statements that meet at a row, the second waits for the first
-//! and sees what it wrote.
+//! The isolation level `READ COMMITTED` is sufficient: of two statements that update the same row,
+//! the second waits for the first and sees its result.
 
 use crate::auth::ledger::store::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
 use crate::auth::ledger::{LedgerConfig, LedgerError, tls};
@@ -19,8 +19,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Error, Socket, Statement};
 
-/// Made only where they are missing, since even `IF NOT EXISTS` needs the right to create. The lock
-/// is for fronts that start at once.
+/// Creates the tables. It runs only if they are missing, because even `IF NOT EXISTS` needs the
+/// privilege to create. The lock is for frontends that start at the same time.
 const CREATE: &str = "\
 BEGIN;
 SELECT pg_advisory_xact_lock(7593041157038);
@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS ifonly_spent (
     ledger text NOT NULL, line text NOT NULL, spent bigint NOT NULL, PRIMARY KEY (ledger, line));
 COMMIT";
 
-/// $1 ledger, $2 line, $3 identity, $4 limit, $5 seen, $6 floor. A line that is not there counts as
-/// 0; no row comes back where nothing was counted.
+/// Increments a count. $1 ledger, $2 line, $3 identity, $4 limit, $5 seen, $6 floor. A missing line
+/// counts as 0. The result has no row if nothing was counted.
 const SPEND: &str = "\
 INSERT INTO ifonly_spent AS known (ledger, line, spent)
 SELECT $1::text, $2::text, $6::bigint + 1
@@ -40,40 +40,40 @@ ON CONFLICT (ledger, line) DO UPDATE SET spent = GREATEST(known.spent, $6) + 1
  WHERE GREATEST(known.spent, $6) < $4 AND known.spent >= $5
 RETURNING spent";
 
-/// Why nothing was counted.
-const WHY: &str = "\
+/// Identity and count, to find out why nothing was counted.
+const READ_STATE: &str = "\
 SELECT (SELECT identity FROM ifonly_ledger WHERE ledger = $1), (SELECT spent FROM ifonly_spent WHERE ledger = $1 AND line = $2)";
 
-/// Whether the server flushes what it acknowledges; then, for this connection, that a commit waits
-/// for the flush.
-const CHECK: &str = "\
+/// Reads whether the database flushes its writes and whether it is a standby, and makes commits of
+/// this connection wait for the flush.
+const CHECK_DURABILITY: &str = "\
 SELECT current_setting('fsync'), pg_is_in_recovery(),
        CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN ''
             ELSE set_config('synchronous_commit', 'on', false) END";
 
 pub(crate) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<StoreLedger<Postgres>, LedgerError> {
-    // What the reader of URLs says may repeat a part of the password.
-    let unreadable =
-        || LedgerError::Place("its URL cannot be read; write postgres://user:password@host:5432/database".into());
-    let (url, secure) = without_mode(url);
-    let mut settings: Config = url.parse().map_err(|_| unreadable())?;
+    // The error of the URL parser is not shown, because it may repeat a part of the password.
+    let invalid = || LedgerError::Config("invalid URL; use postgres://user:password@host:5432/database".into());
+    let (url, secure) = without_ssl_mode(url);
+    let mut settings: Config = url.parse().map_err(|_| invalid())?;
     if settings.get_hosts().is_empty() {
-        return Err(unreadable());
+        return Err(invalid());
     }
-    let local = |host: &Host| match host {
+    let is_local = |host: &Host| match host {
         Host::Tcp(name) => name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
         _ => true,
     };
-    let secure = secure.unwrap_or_else(|| !settings.get_hosts().iter().all(local));
+    let secure = secure.unwrap_or_else(|| !settings.get_hosts().iter().all(is_local));
     settings.ssl_mode(if secure { SslMode::Require } else { SslMode::Disable });
     settings.connect_timeout(config.timeout()).application_name("ifonly");
     let tls = secure.then(|| tls::client(config.ca.as_deref())).transpose()?;
     StoreLedger::open(Postgres { settings, tls, ledger: server.into(), timeout: config.timeout() }, config.timeout())
 }
 
-/// The URL without `sslmode`, and whether it wants TLS: not with `disable`; with `require` and
-/// beyond always, and checked; by default unless the database is on this machine.
-fn without_mode(url: &str) -> (String, Option<bool>) {
+/// The URL without `sslmode`, and whether `sslmode` requests TLS: `disable` does not; `require`,
+/// `verify-ca` and `verify-full` do, and the certificate is always checked. Otherwise the result is
+/// `None`, and TLS is used unless the database is on this machine.
+fn without_ssl_mode(url: &str) -> (String, Option<bool>) {
     let Some((base, query)) = url.split_once('?') else { return (url.into(), None) };
     let mode = query.split('&').find_map(|pair| pair.strip_prefix("sslmode="));
     let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("sslmode=")).collect();
@@ -86,7 +86,7 @@ fn without_mode(url: &str) -> (String, Option<bool>) {
     (format!("{base}{mark}{}", rest.join("&")), secure)
 }
 
-/// Where it is.
+/// The store and its settings.
 pub(crate) struct Postgres {
     settings: Config,
     tls: Option<Arc<ClientConfig>>,
@@ -94,18 +94,18 @@ pub(crate) struct Postgres {
     timeout: Duration,
 }
 
-/// A connection with the runtime that drives it, whenever somebody waits for it.
+/// A connection and its runtime, which runs only while a caller waits for a result.
 pub(crate) struct PgConnection {
     client: Client,
     spend: Option<Statement>,
-    /// There until it is dropped.
+    /// `Some` until the connection is dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for PgConnection {
     fn drop(&mut self) {
-        // It may be dropped on a thread that drives another runtime, where waiting for this one is
-        // not allowed.
+        // A thread of another runtime may drop the connection. It must not block, so the runtime
+        // shuts down in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -114,30 +114,30 @@ impl Drop for PgConnection {
 
 impl Postgres {
     fn unreachable(&self, reason: impl ToString) -> LedgerError {
-        LedgerError::Unreachable { store: self.shown(), reason: reason.to_string() }
+        LedgerError::Unreachable { store: self.display_url(), reason: reason.to_string() }
     }
 
-    /// Waits for something of this connection, as long as the time limit allows.
+    /// Runs a future of this connection with the time limit.
     fn wait<T>(&self, runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, PostgresError> {
         match runtime.block_on(async { tokio::time::timeout(self.timeout, work).await }) {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(PostgresError { refused: error.as_db_error().is_some(), reason: chain(&error) }),
+            Ok(Err(error)) => Err(PostgresError { is_refusal: error.as_db_error().is_some(), reason: chain(&error) }),
             Err(_) => Err(PostgresError {
-                refused: false,
-                reason: format!("it said nothing for {} seconds", self.timeout.as_secs()),
+                is_refusal: false,
+                reason: format!("no reply within {} s", self.timeout.as_secs()),
             }),
         }
     }
 }
 
-/// What went wrong.
+/// Why a request failed.
 struct PostgresError {
-    /// The server said so: whatever was asked was rolled back.
-    refused: bool,
+    /// Whether the database reported the error; then it has rolled back the statement.
+    is_refusal: bool,
     reason: String,
 }
 
-/// An error and its causes. They name users and databases, not passwords.
+/// The texts of an error and its causes. They may name users and databases, not passwords.
 fn chain(error: &Error) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -146,7 +146,7 @@ fn chain(error: &Error) -> String {
 impl CounterStore for Postgres {
     type Connection = PgConnection;
 
-    fn shown(&self) -> String {
+    fn display_url(&self) -> String {
         let host = match self.settings.get_hosts().first() {
             Some(Host::Tcp(host)) => host.clone(),
             #[cfg(unix)]
@@ -162,97 +162,98 @@ impl CounterStore for Postgres {
         let runtime = runtime.map_err(|error| self.unreachable(error))?;
         let connecting = async {
             let (client, connection) = self.settings.connect(Tls(self.tls.clone())).await?;
-            // Its errors come to the client too.
+            // The client reports the errors of the connection too.
             tokio::spawn(async { drop(connection.await) });
-            let row = client.query_one(CHECK, &[]).await?;
+            let row = client.query_one(CHECK_DURABILITY, &[]).await?;
             Ok((client, row.try_get::<_, String>(0)?, row.try_get::<_, bool>(1)?))
         };
-        let (client, flushes, standby) =
-            self.wait(&runtime, connecting).map_err(|fault| self.unreachable(fault.reason))?;
-        let careless = |reason: &str| Err(LedgerError::Careless { store: self.shown(), reason: reason.into() });
-        if flushes != "on" {
-            return careless("it does not flush what it writes; set fsync to on");
+        let (client, fsync, is_standby) =
+            self.wait(&runtime, connecting).map_err(|error| self.unreachable(error.reason))?;
+        let not_durable =
+            |reason: &str| Err(LedgerError::NotDurable { store: self.display_url(), reason: reason.into() });
+        if fsync != "on" {
+            return not_durable("it does not flush its writes; set fsync to on");
         }
-        if standby {
-            return careless("it is a standby; name the primary");
+        if is_standby {
+            return not_durable("it is a standby; use the address of the primary");
         }
         Ok(PgConnection { client, spend: None, runtime: Some(runtime) })
     }
 
-    fn identify(&self, session: &mut PgConnection, proposal: &str) -> Result<String, LedgerError> {
-        let PgConnection { client, runtime: Some(runtime), .. } = session else {
-            return Err(self.unreachable("closed"));
+    fn identify(&self, connection: &mut PgConnection, proposal: &str) -> Result<String, LedgerError> {
+        let PgConnection { client, runtime: Some(runtime), .. } = connection else {
+            return Err(self.unreachable("the connection is closed"));
         };
         let work = async {
-            let there = "SELECT to_regclass('ifonly_ledger') IS NOT NULL AND to_regclass('ifonly_spent') IS NOT NULL";
-            if !client.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
+            let exists = "SELECT to_regclass('ifonly_ledger') IS NOT NULL AND to_regclass('ifonly_spent') IS NOT NULL";
+            if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
                 client.batch_execute(CREATE).await?;
             }
-            let make = "INSERT INTO ifonly_ledger VALUES ($1, $2) ON CONFLICT DO NOTHING";
-            client.execute(make, &[&self.ledger, &proposal]).await?;
+            let create = "INSERT INTO ifonly_ledger VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            client.execute(create, &[&self.ledger, &proposal]).await?;
             let read = "SELECT identity FROM ifonly_ledger WHERE ledger = $1";
             client.query_one(read, &[&self.ledger]).await?.try_get(0)
         };
-        self.wait(runtime, work).map_err(|fault| self.unreachable(fault.reason))
+        self.wait(runtime, work).map_err(|error| self.unreachable(error.reason))
     }
 
-    fn is_open(&self, session: &mut PgConnection) -> bool {
-        let Some(runtime) = &session.runtime else { return false };
-        // Nothing drives the connection while nobody waits: let it see what has come in the
-        // meantime.
+    fn is_open(&self, connection: &mut PgConnection) -> bool {
+        let Some(runtime) = &connection.runtime else { return false };
+        // The connection does not run while it is idle. Let it process what has arrived since.
         runtime.block_on(async {
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
         });
-        !session.client.is_closed()
+        !connection.client.is_closed()
     }
 
-    fn spend(&self, session: &mut PgConnection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
-        let PgConnection { client, spend, runtime: Some(runtime) } = session else {
-            return Err(self.unreachable("closed"));
+    fn spend(&self, connection: &mut PgConnection, request: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
+        let PgConnection { client, spend, runtime: Some(runtime) } = connection else {
+            return Err(self.unreachable("the connection is closed"));
         };
         let statement = match spend {
             Some(statement) => statement,
             None => {
                 let prepared = self.wait(runtime, client.prepare(SPEND));
-                spend.insert(prepared.map_err(|fault| self.unreachable(fault.reason))?)
+                spend.insert(prepared.map_err(|error| self.unreachable(error.reason))?)
             }
         };
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let (limit, seen, floor) = (signed(claim.limit), signed(claim.seen), signed(claim.floor));
-        let store = || self.shown();
+        let (limit, seen, floor) = (signed(request.limit), signed(request.seen), signed(request.floor));
+        let store = || self.display_url();
         let counting = async {
             let values: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-                [&self.ledger, &claim.line, &claim.identity, &limit, &seen, &floor];
+                [&self.ledger, &request.line, &request.identity, &limit, &seen, &floor];
             let row = client.query_opt(&*statement, &values).await?;
             row.map(|row| row.try_get::<_, i64>(0)).transpose()
         };
-        let counted = self.wait(runtime, counting).map_err(|PostgresError { refused, reason }| match refused {
-            true => LedgerError::Refused { store: store(), reason },
-            false => LedgerError::Lost { store: store(), reason },
-        })?;
+        let counted =
+            self.wait(runtime, counting).map_err(|PostgresError { is_refusal, reason }| match is_refusal {
+                true => LedgerError::Refused { store: store(), reason },
+                false => LedgerError::Unconfirmed { store: store(), reason },
+            })?;
         if let Some(count) = counted {
-            let below = |_| LedgerError::Lost { store: store(), reason: "it gave a count below zero".into() };
-            return u64::try_from(count).map(SpendOutcome::Counted).map_err(below);
+            let negative = |_| LedgerError::Unconfirmed { store: store(), reason: "the count is negative".into() };
+            return u64::try_from(count).map(SpendOutcome::Counted).map_err(negative);
         }
-        let asking = async {
-            let row = client.query_one(WHY, &[&self.ledger, &claim.line]).await?;
+        let reading = async {
+            let row = client.query_one(READ_STATE, &[&self.ledger, &request.line]).await?;
             Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<i64>>(1)?))
         };
-        let (identity, spent) = self.wait(runtime, asking).map_err(|fault| self.unreachable(fault.reason))?;
+        let (identity, spent) = self.wait(runtime, reading).map_err(|error| self.unreachable(error.reason))?;
         let spent = spent.unwrap_or(0);
         match () {
-            () if identity.as_deref() != Some(claim.identity) => Ok(SpendOutcome::Another),
-            () if spent < seen => Ok(SpendOutcome::Less),
-            () if spent.max(floor) >= limit => Ok(SpendOutcome::Spent),
-            // Somebody has changed it in between.
-            () => Err(LedgerError::Refused { store: store(), reason: "it changed meanwhile".into() }),
+            () if identity.as_deref() != Some(request.identity) => Ok(SpendOutcome::OtherLedger),
+            () if spent < seen => Ok(SpendOutcome::CountDecreased),
+            () if spent.max(floor) >= limit => Ok(SpendOutcome::LimitReached),
+            // Another client has changed the row between the two statements.
+            () => Err(LedgerError::Refused { store: store(), reason: "the count changed at the same time".into() }),
         }
     }
 }
 
-/// TLS for connections that need it; where it is `None` the settings say that nobody asks for it.
+/// The TLS connector. It is `None` if the settings disable TLS.
 #[derive(Clone)]
 struct Tls(Option<Arc<ClientConfig>>);
 
@@ -278,7 +279,7 @@ impl TlsConnect<Socket> for Connect {
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
-            let config = self.0.ok_or_else(|| io::Error::other("nobody asked for TLS"))?;
+            let config = self.0.ok_or_else(|| io::Error::other("TLS is not configured"))?;
             let name = ServerName::try_from(self.1).map_err(io::Error::other)?;
             tokio_rustls::TlsConnector::from(config).connect(name, socket).await.map(Secured)
         })
@@ -286,7 +287,7 @@ impl TlsConnect<Socket> for Connect {
 }
 
 impl TlsStream for Secured {
-    /// The certificate is checked by its authority, so the password need not be bound to it.
+    /// The certificate is checked against its authority, so no channel binding is needed.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,8 +1,8 @@
-//! A ledger in Redis or Valkey: one hash, a field per line, counted by a script, which runs as one
-//! step.
+//! A ledger in Redis or Valkey: one hash with a field per line. A script, which runs atomically,
+//! increments the counts.
 //!
-//! A Redis keeps its data in memory, so it is asked at every connection whether it would forget: it
-//! must be a primary, write its append-only file, and evict nothing.
+//! Redis keeps its data in memory and may lose it. At every connection the ledger checks the
+//! settings: the server must be a primary, write an append-only file, and evict nothing.
 
 use crate::auth::ledger::redis_url::{RedisEndpoint, RedisUrl};
 use crate::auth::ledger::resp::{RespConnection, RespReply};
@@ -13,8 +13,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Numbers are written without an exponent. The one write comes last: an error before it has
-/// changed nothing.
+/// Increments a count. The result is the new count, 0 if the limit is reached, -1 if the count is
+/// below `seen`, or -2 if the ledger has another identity. `%.0f` writes numbers without an
+/// exponent. The only write is the last command, so an error has changed nothing.
 const SPEND: &str = "\
 local key, identity, line = KEYS[1], ARGV[1], ARGV[2]
 local limit, seen, floor = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -26,15 +27,15 @@ if spent >= limit then return 0 end
 redis.call('HSET', key, line, string.format('%.0f', spent + 1))
 return spent + 1";
 
-/// Makes the ledger if there is none.
+/// Creates the ledger if it is missing; returns its identity.
 const IDENTIFY: &str = "\
 redis.call('HSETNX', KEYS[1], 'identity', ARGV[1])
 return redis.call('HGET', KEYS[1], 'identity')";
 
 pub(crate) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<StoreLedger<Redis>, LedgerError> {
-    let unreadable = || LedgerError::Place("its URL cannot be read; write redis://user:password@host:6379/0".into());
-    let url = RedisUrl::parse(url).ok_or_else(unreadable)?;
-    let tls = match url.at {
+    let invalid = || LedgerError::Config("invalid URL; use redis://user:password@host:6379/0".into());
+    let url = RedisUrl::parse(url).ok_or_else(invalid)?;
+    let tls = match url.endpoint {
         RedisEndpoint::Host { tls: true, .. } => Some(tls::client(config.ca.as_deref())?),
         _ => None,
     };
@@ -42,61 +43,62 @@ pub(crate) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<Sto
     StoreLedger::open(Redis { url, tls, timeout, replicas, key: format!("ifonly:ledger:{server}") }, timeout)
 }
 
-/// Where it is, and what is asked of it.
+/// The store and its settings.
 pub(crate) struct Redis {
     url: RedisUrl,
     tls: Option<Arc<ClientConfig>>,
     timeout: Duration,
-    /// How many replicas must have a count.
+    /// How many replicas must confirm a count.
     replicas: u32,
     key: String,
 }
 
 impl Redis {
     fn unreachable(&self, reason: impl ToString) -> LedgerError {
-        LedgerError::Unreachable { store: self.shown(), reason: reason.to_string() }
+        LedgerError::Unreachable { store: self.display_url(), reason: reason.to_string() }
     }
 
-    /// A command before anything is counted, which must succeed.
-    fn prepare(&self, line: &mut RespConnection, words: &[&[u8]]) -> Result<RespReply, LedgerError> {
-        match line.ask(words) {
-            Ok(RespReply::Error(said)) => {
-                // Some refusals repeat the command's words, passwords among them; the first word
-                // says what kind it is.
-                let kind = said.split(' ').next().unwrap_or_default();
+    /// Runs a command that must succeed before anything is counted.
+    fn prepare(&self, connection: &mut RespConnection, words: &[&[u8]]) -> Result<RespReply, LedgerError> {
+        match connection.command(words) {
+            Ok(RespReply::Error(text)) => {
+                // Some error replies repeat the command, and with it the password. The first word
+                // is the kind of the error.
+                let kind = text.split(' ').next().unwrap_or_default();
                 let command = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
-                Err(self.unreachable(format!("it refuses {command}: {kind}")))
+                Err(self.unreachable(format!("the command {command} failed: {kind}")))
             }
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.unreachable(self.reason(&error))),
         }
     }
 
-    /// What the system means.
+    /// The text of an I/O error.
     fn reason(&self, error: &std::io::Error) -> String {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!("it said nothing for {} seconds", self.timeout.as_secs())
+                format!("no reply within {} s", self.timeout.as_secs())
             }
             _ => error.to_string(),
         }
     }
 
-    /// Refuses a store that would forget.
+    /// Checks the output of `INFO`: refuses a store that may lose counts.
     fn check(&self, info: &str) -> Result<(), LedgerError> {
         let value = |key: &str| info.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
-        let careless = |reason: &str| Err(LedgerError::Careless { store: self.shown(), reason: reason.into() });
+        let not_durable =
+            |reason: &str| Err(LedgerError::NotDurable { store: self.display_url(), reason: reason.into() });
         if value("loading").is_some_and(|loading| loading != "0") {
-            return Err(self.unreachable("it is still reading its data"));
+            return Err(self.unreachable("it is still loading its data"));
         }
         if value("role") != Some("master") {
-            return careless("it is a replica; name the primary");
+            return not_durable("it is a replica; use the address of the primary");
         }
         if value("maxmemory_policy") != Some("noeviction") {
-            return careless("it may evict counts when memory is short; set maxmemory-policy to noeviction");
+            return not_durable("it may evict counts when memory is short; set maxmemory-policy to noeviction");
         }
         if value("aof_enabled") != Some("1") {
-            return careless("it keeps its data in memory only, or in snapshots; set appendonly to yes");
+            return not_durable("it keeps its data only in memory or in snapshots; set appendonly to yes");
         }
         Ok(())
     }
@@ -105,67 +107,72 @@ impl Redis {
 impl CounterStore for Redis {
     type Connection = RespConnection;
 
-    fn shown(&self) -> String {
+    fn display_url(&self) -> String {
         self.url.to_string()
     }
 
     fn connect(&self) -> Result<RespConnection, LedgerError> {
-        let line = RespConnection::connect(&self.url.at, self.tls.as_ref(), self.timeout);
-        let mut line = line.map_err(|error| self.unreachable(self.reason(&error)))?;
+        let connection = RespConnection::connect(&self.url.endpoint, self.tls.as_ref(), self.timeout);
+        let mut connection = connection.map_err(|error| self.unreachable(self.reason(&error)))?;
         match (&self.url.user, &self.url.password) {
             (None, None) => {}
-            (None, Some(password)) => drop(self.prepare(&mut line, &[b"AUTH", password.as_bytes()])?),
+            (None, Some(password)) => drop(self.prepare(&mut connection, &[b"AUTH", password.as_bytes()])?),
             (Some(user), password) => {
                 let password = password.as_deref().unwrap_or_default();
-                self.prepare(&mut line, &[b"AUTH", user.as_bytes(), password.as_bytes()])?;
+                self.prepare(&mut connection, &[b"AUTH", user.as_bytes(), password.as_bytes()])?;
             }
         }
         if self.url.database != 0 {
-            self.prepare(&mut line, &[b"SELECT", self.url.database.to_string().as_bytes()])?;
+            self.prepare(&mut connection, &[b"SELECT", self.url.database.to_string().as_bytes()])?;
         }
-        match self.prepare(&mut line, &[b"INFO"])? {
-            RespReply::Text(info) => self.check(&info).map(|()| line),
-            _ => Err(self.unreachable("it does not say how it is set up")),
+        match self.prepare(&mut connection, &[b"INFO"])? {
+            RespReply::Text(info) => self.check(&info).map(|()| connection),
+            _ => Err(self.unreachable("the reply to INFO is invalid")),
         }
     }
 
-    fn identify(&self, line: &mut RespConnection, proposal: &str) -> Result<String, LedgerError> {
+    fn identify(&self, connection: &mut RespConnection, proposal: &str) -> Result<String, LedgerError> {
         let words = [b"EVAL", IDENTIFY.as_bytes(), b"1", self.key.as_bytes(), proposal.as_bytes()];
-        match self.prepare(line, &words)? {
+        match self.prepare(connection, &words)? {
             RespReply::Text(identity) => Ok(identity),
-            _ => Err(self.unreachable("it holds something else under the ledger's name")),
+            _ => Err(self.unreachable("the key of the ledger contains other data")),
         }
     }
 
-    fn is_open(&self, line: &mut RespConnection) -> bool {
-        line.is_open()
+    fn is_open(&self, connection: &mut RespConnection) -> bool {
+        connection.is_open()
     }
 
-    fn spend(&self, line: &mut RespConnection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
-        let lost = |reason: String| LedgerError::Lost { store: self.shown(), reason };
-        let numbers = [claim.limit, claim.seen, claim.floor].map(|number| number.to_string());
-        let [limit, seen, floor] = [0, 1, 2].map(|place: usize| numbers[place].as_bytes());
-        let (key, identity) = (self.key.as_bytes(), claim.identity.as_bytes());
-        let words = [b"EVAL", SPEND.as_bytes(), b"1", key, identity, claim.line.as_bytes(), limit, seen, floor];
-        let count = match line.ask(&words) {
-            Ok(RespReply::Number(-2)) => return Ok(SpendOutcome::Another),
-            Ok(RespReply::Number(-1)) => return Ok(SpendOutcome::Less),
-            Ok(RespReply::Number(0)) => return Ok(SpendOutcome::Spent),
+    fn spend(&self, connection: &mut RespConnection, request: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
+        let unconfirmed = |reason: String| LedgerError::Unconfirmed { store: self.display_url(), reason };
+        let numbers = [request.limit, request.seen, request.floor].map(|number| number.to_string());
+        let [limit, seen, floor] = [0, 1, 2].map(|index: usize| numbers[index].as_bytes());
+        let (key, identity) = (self.key.as_bytes(), request.identity.as_bytes());
+        let words = [b"EVAL", SPEND.as_bytes(), b"1", key, identity, request.line.as_bytes(), limit, seen, floor];
+        let count = match connection.command(&words) {
+            Ok(RespReply::Number(-2)) => return Ok(SpendOutcome::OtherLedger),
+            Ok(RespReply::Number(-1)) => return Ok(SpendOutcome::CountDecreased),
+            Ok(RespReply::Number(0)) => return Ok(SpendOutcome::LimitReached),
             Ok(RespReply::Number(count)) => {
-                u64::try_from(count).map_err(|_| lost("it gave a count below zero".into()))?
+                u64::try_from(count).map_err(|_| unconfirmed("the count is negative".into()))?
             }
-            Ok(RespReply::Error(reason)) => return Err(LedgerError::Refused { store: self.shown(), reason }),
-            Ok(_) => return Err(lost("it gave no count".into())),
-            Err(error) => return Err(lost(self.reason(&error))),
+            Ok(RespReply::Error(reason)) => return Err(LedgerError::Refused { store: self.display_url(), reason }),
+            Ok(_) => return Err(unconfirmed("the reply is not a count".into())),
+            Err(error) => return Err(unconfirmed(self.reason(&error))),
         };
         if self.replicas > 0 {
-            // Half of the time, so that its reply comes before ours is over.
-            let patience = (self.timeout.as_millis() / 2).to_string();
+            // Half of the timeout, so that the reply arrives before the read times out.
+            let wait_milliseconds = (self.timeout.as_millis() / 2).to_string();
             let replicas = self.replicas.to_string();
-            match line.ask(&[b"WAIT", replicas.as_bytes(), patience.as_bytes()]) {
+            match connection.command(&[b"WAIT", replicas.as_bytes(), wait_milliseconds.as_bytes()]) {
                 Ok(RespReply::Number(have)) if have >= i64::from(self.replicas) => {}
-                Ok(_) => return Err(lost(format!("fewer than {} replicas have it", self.replicas))),
-                Err(error) => return Err(lost(self.reason(&error))),
+                Ok(_) => {
+                    return Err(unconfirmed(format!(
+                        "too few replicas confirmed the count; required: {}",
+                        self.replicas
+                    )));
+                }
+                Err(error) => return Err(unconfirmed(self.reason(&error))),
             }
         }
         Ok(SpendOutcome::Counted(count))

@@ -1,17 +1,17 @@
 //! The parts of a Redis URL: `redis://[user][:password]@host[:port][/database]`, `rediss://` with
-//! TLS, `valkey` for `redis`, and `redis+unix:///path[?database=N&user=…&password=…]` for a socket
-//! of this machine.
+//! TLS, `valkey` for `redis`, and `redis+unix:///path[?database=N&user=…&password=…]` for a Unix
+//! socket.
 
-/// Where a Redis is, and who asks.
+/// A parsed Redis URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
-    pub(crate) at: RedisEndpoint,
+    pub(crate) endpoint: RedisEndpoint,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
 }
 
-/// Where it listens.
+/// The address of a Redis server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RedisEndpoint {
     Host { host: String, port: u16, tls: bool },
@@ -21,7 +21,7 @@ pub(crate) enum RedisEndpoint {
 impl std::fmt::Display for RedisUrl {
     /// Without user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.at {
+        match &self.endpoint {
             RedisEndpoint::Host { host, port, tls } => {
                 let (scheme, colon) = (if *tls { "rediss" } else { "redis" }, host.contains(':'));
                 let (open, close) = if colon { ("[", "]") } else { ("", "") };
@@ -33,7 +33,7 @@ impl std::fmt::Display for RedisUrl {
 }
 
 impl RedisUrl {
-    /// Nothing if it cannot be read.
+    /// Parses a URL; `None` if it is invalid.
     pub(crate) fn parse(url: &str) -> Option<RedisUrl> {
         let (scheme, rest) = url.split_once("://")?;
         if scheme == "redis+unix" {
@@ -44,35 +44,39 @@ impl RedisUrl {
             return None;
         }
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let (who, place) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (user, password) = who.split_once(':').unwrap_or((who, ""));
-        let (host, port) = match place.strip_prefix('[') {
+        let (credentials, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        let (host, port) = match address.strip_prefix('[') {
             Some(rest) => rest.split_once(']')?,
-            None => place.split_at(place.find(':').unwrap_or(place.len())),
+            None => address.split_at(address.find(':').unwrap_or(address.len())),
         };
         let port = if port.is_empty() { 6379 } else { port.strip_prefix(':')?.parse().ok()? };
         if host.is_empty() {
             return None;
         }
         Some(RedisUrl {
-            at: RedisEndpoint::Host { host: host.into(), port, tls },
-            user: some(decoded(user)?),
-            password: some(decoded(password)?),
+            endpoint: RedisEndpoint::Host { host: host.into(), port, tls },
+            user: non_empty(decoded(user)?),
+            password: non_empty(decoded(password)?),
             database: if database.is_empty() { 0 } else { database.parse().ok()? },
         })
     }
 
     fn socket(rest: &str) -> Option<RedisUrl> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut url =
-            RedisUrl { at: RedisEndpoint::Socket(some(decoded(path)?)?), user: None, password: None, database: 0 };
+        let mut url = RedisUrl {
+            endpoint: RedisEndpoint::Socket(non_empty(decoded(path)?)?),
+            user: None,
+            password: None,
+            database: 0,
+        };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=')?;
             let value = decoded(value)?;
             match key {
                 "database" | "db" => url.database = value.parse().ok()?,
-                "user" => url.user = some(value),
-                "password" | "pass" => url.password = some(value),
+                "user" => url.user = non_empty(value),
+                "password" | "pass" => url.password = non_empty(value),
                 _ => return None,
             }
         }
@@ -80,11 +84,11 @@ impl RedisUrl {
     }
 }
 
-fn some(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// `%` and two hexadecimal digits are a byte.
+/// Percent-decodes a text; `None` if it is invalid.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = vec![];
     let mut parts = text.split('%');
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_shown_without_passwords() {
+    fn urls_are_parsed_and_displayed_without_passwords() {
         let read = |text: &str| {
             let url = RedisUrl::parse(text)?;
             let shown = url.to_string();

@@ -1,6 +1,6 @@
-//! The protocol of Redis and Valkey, as far as a ledger speaks it: a command is an array of byte
-//! strings, a reply is one of four things. Every read and write has a time limit, from the first
-//! byte of a handshake on.
+//! The part of RESP, the protocol of Redis and Valkey, that a ledger needs: a command is an array
+//! of byte strings, and a reply is a text, a number, nil or an error. Every read and write has a
+//! time limit, the TLS handshake included.
 
 use crate::auth::ledger::redis_url::RedisEndpoint;
 use rustls::pki_types::ServerName;
@@ -10,21 +10,21 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest reply: INFO has a few thousand bytes.
-const LONGEST: u64 = 1 << 20;
+/// Maximum length of a reply. The reply to INFO has a few thousand bytes.
+const MAX_REPLY: u64 = 1 << 20;
 
 /// A connection on which commands and replies alternate.
 pub(crate) struct RespConnection {
     stream: BufReader<Stream>,
 }
 
-/// What comes back.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RespReply {
     Text(String),
     Number(i64),
-    Nothing,
-    /// A refusal: the command was not carried out.
+    Nil,
+    /// The store did not execute the command.
     Error(String),
 }
 
@@ -36,15 +36,15 @@ enum Stream {
 }
 
 impl RespConnection {
-    /// Connects; with TLS where a configuration is given.
+    /// Connects, with TLS if a configuration is given.
     pub(crate) fn connect(
-        at: &RedisEndpoint,
+        endpoint: &RedisEndpoint,
         tls: Option<&Arc<ClientConfig>>,
         timeout: Duration,
     ) -> io::Result<RespConnection> {
-        let stream = match at {
+        let stream = match endpoint {
             RedisEndpoint::Host { host, port, .. } => {
-                let socket = dial(host, *port, timeout)?;
+                let socket = connect(host, *port, timeout)?;
                 match tls {
                     None => Stream::Tcp(socket),
                     Some(config) => {
@@ -68,7 +68,7 @@ impl RespConnection {
     }
 
     /// Sends a command and waits for its reply.
-    pub(crate) fn ask(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
+    pub(crate) fn command(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
         let mut command = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             command.extend(format!("${}\r\n", word.len()).as_bytes());
@@ -80,7 +80,7 @@ impl RespConnection {
         self.reply()
     }
 
-    /// Whether the other side has neither closed it nor said something unasked.
+    /// Whether the connection is usable: the store has neither closed it nor sent unexpected bytes.
     pub(crate) fn is_open(&mut self) -> bool {
         let quiet = |stream: &mut Stream| {
             stream.set_nonblocking(true)?;
@@ -92,41 +92,41 @@ impl RespConnection {
     }
 
     fn reply(&mut self) -> io::Result<RespReply> {
-        let head = self.head()?;
-        let number = || head.get(1..).and_then(|digits| digits.parse::<i64>().ok()).ok_or_else(strange);
+        let head = self.read_line()?;
+        let number = || head.get(1..).and_then(|digits| digits.parse::<i64>().ok()).ok_or_else(invalid_reply);
         match head.as_bytes().first() {
             Some(b'+') => Ok(RespReply::Text(head[1..].into())),
             Some(b'-') => Ok(RespReply::Error(head[1..].into())),
             Some(b':') => Ok(RespReply::Number(number()?)),
             Some(b'$') => match number()? {
-                -1 => Ok(RespReply::Nothing),
-                length if (0..=LONGEST as i64).contains(&length) => {
+                -1 => Ok(RespReply::Nil),
+                length if (0..=MAX_REPLY as i64).contains(&length) => {
                     let mut bytes = vec![0; length as usize + 2];
                     self.stream.read_exact(&mut bytes)?;
                     bytes.truncate(length as usize);
-                    String::from_utf8(bytes).map(RespReply::Text).map_err(|_| strange())
+                    String::from_utf8(bytes).map(RespReply::Text).map_err(|_| invalid_reply())
                 }
-                _ => Err(strange()),
+                _ => Err(invalid_reply()),
             },
-            _ => Err(strange()),
+            _ => Err(invalid_reply()),
         }
     }
 
-    /// A line without its end.
-    fn head(&mut self) -> io::Result<String> {
+    /// Reads a line and removes its end.
+    fn read_line(&mut self) -> io::Result<String> {
         let mut bytes = vec![];
-        (&mut self.stream).take(LONGEST).read_until(b'\n', &mut bytes)?;
+        (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut bytes)?;
         match bytes.strip_suffix(b"\r\n") {
-            Some(line) => String::from_utf8(line.into()).map_err(|_| strange()),
+            Some(line) => String::from_utf8(line.into()).map_err(|_| invalid_reply()),
             None if bytes.is_empty() => Err(ErrorKind::UnexpectedEof.into()),
-            None => Err(strange()),
+            None => Err(invalid_reply()),
         }
     }
 }
 
-/// The first of the host's addresses that answers.
-fn dial(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+/// Connects to the first address of the host that accepts.
+fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(socket) => {
@@ -141,8 +141,8 @@ fn dial(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn strange() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "this is no reply of a Redis")
+fn invalid_reply() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "the reply is not valid RESP; is this a Redis server?")
 }
 
 impl Stream {
@@ -192,10 +192,10 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What a store that says these bytes has said.
-    fn said(bytes: &'static [u8]) -> io::Result<RespReply> {
+    /// The parsed reply of a server that sends these bytes.
+    fn reply_to_ping(bytes: &'static [u8]) -> io::Result<RespReply> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let at =
+        let endpoint =
             RedisEndpoint::Host { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port(), tls: false };
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -205,17 +205,17 @@ mod tests {
                 assert_eq!(&command, b"*1\r\n$4\r\nPING\r\n");
                 socket.write_all(bytes).unwrap();
             });
-            RespConnection::connect(&at, None, Duration::from_secs(60)).unwrap().ask(&[b"PING"])
+            RespConnection::connect(&endpoint, None, Duration::from_secs(60)).unwrap().command(&[b"PING"])
         })
     }
 
     #[test]
-    fn replies_are_read_and_anything_else_is_an_error() {
-        assert_eq!(said(b"+PONG\r\n").unwrap(), RespReply::Text("PONG".into()));
-        assert_eq!(said(b"-OOM no\r\n").unwrap(), RespReply::Error("OOM no".into()));
-        assert_eq!(said(b":-2\r\n").unwrap(), RespReply::Number(-2));
-        assert_eq!(said(b"$3\r\na\nb\r\n").unwrap(), RespReply::Text("a\nb".into()));
-        assert_eq!(said(b"$-1\r\n").unwrap(), RespReply::Nothing);
+    fn valid_replies_are_parsed_and_other_bytes_are_errors() {
+        assert_eq!(reply_to_ping(b"+PONG\r\n").unwrap(), RespReply::Text("PONG".into()));
+        assert_eq!(reply_to_ping(b"-OOM no\r\n").unwrap(), RespReply::Error("OOM no".into()));
+        assert_eq!(reply_to_ping(b":-2\r\n").unwrap(), RespReply::Number(-2));
+        assert_eq!(reply_to_ping(b"$3\r\na\nb\r\n").unwrap(), RespReply::Text("a\nb".into()));
+        assert_eq!(reply_to_ping(b"$-1\r\n").unwrap(), RespReply::Nil);
         let wrong: [&[u8]; 9] = [
             b"",
             b"\r\n",
@@ -228,7 +228,7 @@ mod tests {
             b"+\xff\r\n",
         ];
         for wrong in wrong {
-            assert!(said(wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
+            assert!(reply_to_ping(wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
         }
     }
 }

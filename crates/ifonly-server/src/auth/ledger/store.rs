@@ -1,5 +1,8 @@
-//! What ledgers in another process have in common: connections, what this process has seen, and
-//! what to make of a store's word.
+//! The common part of ledgers in a store: a connection pool, the counts that this process has seen,
+//! and the interpretation of the replies.
+//!
+//! A [`CounterStore`] increments a count in one atomic step. [`StoreLedger`] detects a store that
+//! has lost counts: it sends the highest count it has seen, and the identity of the ledger.
 
 use crate::auth::ledger::pool::Pool;
 use crate::auth::ledger::{Ledger, LedgerError};
@@ -8,71 +11,73 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections of one process to its store. Spends of one token follow each other in the store
-/// anyway; several connections let those of others share its flushes.
+/// Connections of one process to its store. The store serialises the requests of one token; with
+/// several connections, requests of different tokens share its flushes.
 const CONNECTIONS: usize = 4;
 
-/// Counts are at most this, which a 64-bit float and a signed integer hold exactly.
-const MOST: u64 = (1 << 53) - 1;
+/// Maximum count. A 64-bit float and a signed integer represent it exactly.
+const MAX_COUNT: u64 = (1 << 53) - 1;
 
-/// A store that counts.
+/// A store with atomic counters.
 pub(crate) trait CounterStore: Send + Sync {
-    /// A connection that has been found fit for use.
+    /// A connection to a store whose settings were checked.
     type Connection: Send;
 
-    /// Where it is, without user and password.
-    fn shown(&self) -> String;
+    /// The URL of the store without user and password, for errors.
+    fn display_url(&self) -> String;
 
-    /// Connects, and refuses a store that is set up to forget.
+    /// Connects, and refuses a store whose settings allow it to lose counts.
     fn connect(&self) -> Result<Self::Connection, LedgerError>;
 
-    /// Makes the ledger with this identity if there is none; the identity that it has.
+    /// Returns the identity of the ledger; creates the ledger with the identity `proposal` if it is
+    /// missing.
     fn identify(&self, connection: &mut Self::Connection, proposal: &str) -> Result<String, LedgerError>;
 
-    /// Whether nothing shows yet that the connection is over.
+    /// Whether an idle connection still seems open.
     fn is_open(&self, connection: &mut Self::Connection) -> bool;
 
-    /// In one step: if the ledger is the one that is meant and has counted at least `seen`, counts
-    /// one more on top of the larger of its count and `floor`, unless that is `limit` already.
-    fn spend(&self, connection: &mut Self::Connection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError>;
+    /// In one atomic step: checks the identity of the ledger and that its count is at least `seen`,
+    /// then sets the count to max(count, `floor`) + 1, unless the maximum has reached `limit`.
+    fn spend(&self, connection: &mut Self::Connection, request: &SpendRequest<'_>)
+    -> Result<SpendOutcome, LedgerError>;
 }
 
-/// What is to be counted.
+/// A request to increment the count of one line.
 #[derive(Debug)]
 pub(crate) struct SpendRequest<'a> {
     pub(crate) identity: &'a str,
     pub(crate) line: &'a str,
     pub(crate) limit: u64,
-    /// What this process has seen of this store.
+    /// The highest count that this process has seen in this store.
     pub(crate) seen: u64,
-    /// What this process knows from before a reload.
+    /// The count that this process remembers from before a reload.
     pub(crate) floor: u64,
 }
 
-/// What a store says.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpendOutcome {
-    /// Counted; so many are now.
+    /// The request was counted; the new count.
     Counted(u64),
-    /// The limit was reached before.
-    Spent,
-    /// There is less than was seen.
-    Less,
-    /// It is another ledger, or none.
-    Another,
+    /// The limit is reached; nothing was counted.
+    LimitReached,
+    /// The count is lower than `seen`.
+    CountDecreased,
+    /// The ledger has another identity, or is missing.
+    OtherLedger,
 }
 
 /// A ledger in a store.
 pub(crate) struct StoreLedger<S: CounterStore> {
     store: S,
-    /// Drawn when the ledger was made: whoever lost it cannot make the same again.
+    /// Random, drawn when the ledger was created, so a ledger that was created again differs.
     identity: String,
     connections: Pool<S::Connection>,
     marks: Mutex<HashMap<String, Marks>>,
     timeout: Duration,
 }
 
-/// What a process knows of one line.
+/// What this process knows about one line; see [`SpendRequest`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     seen: u64,
@@ -89,43 +94,46 @@ impl<S: CounterStore> StoreLedger<S> {
         Ok(StoreLedger { store, identity, connections, marks: Mutex::default(), timeout })
     }
 
-    /// One request on a connection that is put back only if all went well.
-    fn ask(&self, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
+    /// Sends a request on a pooled connection, which returns to the pool only on success.
+    fn request(&self, request: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
         let busy = || LedgerError::Unreachable {
-            store: self.store.shown(),
-            reason: "all connections to it are waiting".into(),
+            store: self.store.display_url(),
+            reason: "all connections are in use".into(),
         };
-        let mut place = self.connections.take(self.timeout).ok_or_else(busy)?;
-        // A store that was restarted has closed its connections. Nothing was asked on this one yet,
-        // so another may be made.
-        let idle = place.connection.take().and_then(|mut idle| self.store.is_open(&mut idle).then_some(idle));
+        let mut slot = self.connections.take(self.timeout).ok_or_else(busy)?;
+        // A restarted store has closed the idle connections. This request was not sent yet, so a
+        // new connection is safe.
+        let idle = slot.connection.take().and_then(|mut idle| self.store.is_open(&mut idle).then_some(idle));
         let mut connection = match idle {
             Some(connection) => connection,
             None => self.store.connect()?,
         };
-        let verdict = self.store.spend(&mut connection, claim)?;
-        place.connection = Some(connection);
-        Ok(verdict)
+        let outcome = self.store.spend(&mut connection, request)?;
+        slot.connection = Some(connection);
+        Ok(outcome)
     }
 }
 
 impl<S: CounterStore> Ledger for StoreLedger<S> {
     fn spend(&self, line: &str, limit: u64) -> Result<bool, LedgerError> {
-        let limit = limit.min(MOST);
-        // Replies may overtake each other, so what counts is what was seen before asking.
+        let limit = limit.min(MAX_COUNT);
+        // Replies of parallel requests arrive in any order, so the request uses the count that was
+        // seen before it was sent.
         let Marks { seen, floor } =
             self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(line).copied().unwrap_or_default();
-        let forgotten = |reason| Err(LedgerError::Forgotten { store: self.store.shown(), reason });
-        match self.ask(&SpendRequest { identity: &self.identity, line, limit, seen, floor })? {
+        let counts_lost = |reason| Err(LedgerError::CountsLost { store: self.store.display_url(), reason });
+        match self.request(&SpendRequest { identity: &self.identity, line, limit, seen, floor })? {
             SpendOutcome::Counted(count) if count > seen.max(floor) && count <= limit => {
                 let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
                 let mark = marks.entry(line.into()).or_default();
                 mark.seen = count.max(mark.seen);
                 Ok(true)
             }
-            SpendOutcome::Spent => Ok(false),
-            SpendOutcome::Counted(_) | SpendOutcome::Less => forgotten("it has counted less than this server has seen"),
-            SpendOutcome::Another => forgotten("the ledger in it is not the one that this server opened"),
+            SpendOutcome::LimitReached => Ok(false),
+            SpendOutcome::Counted(_) | SpendOutcome::CountDecreased => {
+                counts_lost("its count is lower than this server has seen")
+            }
+            SpendOutcome::OtherLedger => counts_lost("it is not the ledger that this server opened"),
         }
     }
 
@@ -145,6 +153,6 @@ impl<S: CounterStore> Ledger for StoreLedger<S> {
 
 impl<S: CounterStore> std::fmt::Debug for StoreLedger<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Remote({})", self.store.shown())
+        write!(f, "StoreLedger({})", self.store.display_url())
     }
 }

@@ -1,5 +1,6 @@
-//! TLS to a store: 1.3 only, its certificate checked against the authority that was named, or those
-//! of the system.
+//! The TLS configuration for connections to a store: TLS 1.3 only. The certificate of the store
+//! must be issued by the configured authority, or by default by an authority of the operating
+//! system.
 
 use crate::auth::ledger::LedgerError;
 use rustls::crypto::aws_lc_rs;
@@ -12,9 +13,9 @@ pub(crate) fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, Ledg
     match authority {
         Some(path) => {
             for certificate in
-                crate::tls::server::pem_chain(path).map_err(|error| LedgerError::Place(error.to_string()))?
+                crate::tls::server::pem_chain(path).map_err(|error| LedgerError::Config(error.to_string()))?
             {
-                roots.add(certificate).map_err(|error| LedgerError::Place(format!("{}: {error}", path.display())))?;
+                roots.add(certificate).map_err(|error| LedgerError::Config(format!("{}: {error}", path.display())))?;
             }
         }
         None => {
@@ -23,6 +24,6 @@ pub(crate) fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, Ledg
     }
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|error| LedgerError::Place(error.to_string()))?;
+        .map_err(|error| LedgerError::Config(error.to_string()))?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }

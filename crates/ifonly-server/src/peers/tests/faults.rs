@@ -1,10 +1,10 @@
-//! A peer that sends rubbish, too much, too little, out of order, stalls or goes away, at every
-//! frame of a session and at each of the three servers: the others end in time with an error that
-//! names a server, and the next session works.
+//! Fault injection at every frame of a session and at each of the three servers: random bytes,
+//! wrong lengths, wrong order, stalls, disconnections. The other servers end in time with an error
+//! that names a server, and the next session works.
 //!
-//! Lines, HTTP/2 and deadlines are the real ones, on a clock that only moves when nobody has
-//! anything to do. What one server puts on one of its lines passes through a task that harms one
-//! frame.
+//! Streams, HTTP/2 and deadlines are the real ones. The clock advances only when all tasks are
+//! idle. The frames that one server sends on one stream pass through a task that alters one of
+//! them.
 
 use super::*;
 use crate::peers::stream::framed;
@@ -16,66 +16,67 @@ use tokio::sync::{mpsc, watch};
 const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, session_seconds: 5 };
 const ROWS: usize = 5;
 
-/// What happens to a frame.
+/// What happens to one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Harm {
-    /// Other bytes, as many.
-    Rubbish,
-    /// Eight bytes more.
+enum Fault {
+    /// Random bytes of the same length.
+    RandomBytes,
+    /// Eight bytes longer.
     Longer,
-    /// A byte less.
+    /// One byte shorter.
     Shorter,
-    /// No bytes at all.
+    /// No bytes.
     Empty,
-    /// A length that no frame has.
-    Endless,
-    /// Half of it, and then the end of the stream.
+    /// A length above the limit.
+    TooLong,
+    /// Half of the frame, then the end of the stream.
     Halved,
-    /// It does not come.
+    /// The frame is dropped.
     Lost,
-    /// It comes twice.
-    Twice,
-    /// The one behind it comes first.
+    /// The frame is duplicated.
+    Duplicated,
+    /// The following frame comes first.
     Swapped,
-    /// Neither it nor anything behind it comes; the stream stays open.
+    /// The frame and all following ones are dropped; the stream stays open.
     Stalled,
-    /// The connections of its sender break.
+    /// The connections of the sender break.
     Broken,
 }
 
-use Harm::*;
-const HARMS: [Harm; 11] = [Rubbish, Longer, Shorter, Empty, Endless, Halved, Lost, Twice, Swapped, Stalled, Broken];
+use Fault::*;
+const FAULTS: [Fault; 11] =
+    [RandomBytes, Longer, Shorter, Empty, TooLong, Halved, Lost, Duplicated, Swapped, Stalled, Broken];
 
-/// One frame of one server, to one of the others, and what happens to it.
+/// A fault at one frame of one server to one peer.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     server: usize,
     to: Peer,
     frame: usize,
-    harm: Harm,
+    fault: Fault,
 }
 
-/// What a server puts on a line, counted, with one frame harmed. `gone` hears when the server is to
-/// be cut off.
-fn harmed(
+/// Wraps a sender: counts the frames and alters one of them. `broken` becomes true when the
+/// connections of the server must break.
+fn faulty_sender(
     to: mpsc::Sender<Bytes>,
     case: Option<Case>,
-    gone: watch::Sender<bool>,
+    broken: watch::Sender<bool>,
     count: Arc<Mutex<usize>>,
 ) -> mpsc::Sender<Bytes> {
-    let (harmed, mut frames) = mpsc::channel::<Bytes>(1);
+    let (sender, mut frames) = mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
-        let mut cut = gone.subscribe();
-        let mut behind = None;
+        let mut disconnected = broken.subscribe();
+        let mut delayed = None;
         loop {
             let frame = tokio::select! {
                 frame = frames.recv() => frame,
                 () = to.closed() => return,
-                _ = cut.wait_for(|cut| *cut) => return,
+                _ = disconnected.wait_for(|broken| *broken) => return,
             };
             let Some(frame) = frame else {
-                // The last one of a line has nobody to change places with.
-                if let Some(frame) = behind {
+                // The last frame of a stream has no following frame.
+                if let Some(frame) = delayed {
                     let _ = to.send(frame).await;
                 }
                 return;
@@ -86,9 +87,9 @@ fn harmed(
                 *count - 1
             };
             let payload = &frame[4..];
-            let instead = match case.filter(|case| case.frame == number).map(|case| case.harm) {
+            let replacement = match case.filter(|case| case.frame == number).map(|case| case.fault) {
                 None => vec![frame],
-                Some(Rubbish) => {
+                Some(RandomBytes) => {
                     let mut bytes = vec![0; payload.len()];
                     SeededRandom::new(number as u64).fill(&mut bytes);
                     vec![framed(&bytes)]
@@ -96,15 +97,15 @@ fn harmed(
                 Some(Longer) => vec![framed(&[payload, &[0; 8]].concat())],
                 Some(Shorter) => vec![framed(&payload[..payload.len() - 1])],
                 Some(Empty) => vec![framed(&[])],
-                Some(Endless) => vec![u32::MAX.to_le_bytes().to_vec().into(), frame],
+                Some(TooLong) => vec![u32::MAX.to_le_bytes().to_vec().into(), frame],
                 Some(Halved) => {
                     let _ = to.send(frame.slice(..frame.len() / 2)).await;
                     return;
                 }
                 Some(Lost) => vec![],
-                Some(Twice) => vec![frame.clone(), frame],
+                Some(Duplicated) => vec![frame.clone(), frame],
                 Some(Swapped) => {
-                    behind = Some(frame);
+                    delayed = Some(frame);
                     continue;
                 }
                 Some(Stalled) => {
@@ -112,56 +113,57 @@ fn harmed(
                     return;
                 }
                 Some(Broken) => {
-                    let _ = gone.send(true);
+                    let _ = broken.send(true);
                     return;
                 }
             };
-            for frame in instead.into_iter().chain(behind.take()) {
+            for frame in replacement.into_iter().chain(delayed.take()) {
                 if to.send(frame).await.is_err() {
                     return;
                 }
             }
         }
     });
-    harmed
+    sender
 }
 
-/// A session in which this happens; what each server would answer, and how many frames each line of
-/// `watched` carried.
+/// Runs a session with a fault of server `faulty`. Returns the answers, and the number of frames on
+/// both streams of that server.
 async fn session_with(
-    (peers, cuts): &([Arc<PeerNetwork>; 3], Cuts),
+    (peers, tasks): &([Arc<PeerNetwork>; 3], ConnectionTasks),
     number: u8,
-    watched: usize,
+    faulty: usize,
     case: Option<Case>,
 ) -> ([Result<Vec<u8>, SessionError>; 3], [usize; 2]) {
-    let shape = SealedParams::new(ROWS, 8, 6).unwrap();
-    let circuit = Arc::new(Circuit::new(&shape));
+    let params = SealedParams::new(ROWS, 8, 6).unwrap();
+    let circuit = Arc::new(Circuit::new(&params));
     let shares = share(8, &values(ROWS), &mut SeededRandom::new(number.into()));
     let counts = [Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0))];
-    let (gone, mut cut) = watch::channel(false);
+    let (broken, mut disconnected) = watch::channel(false);
     let run = async |server: usize| {
         let peers = &peers[server - 1];
-        let subject = SessionContext { source: peers.source(), ..subject(number) };
-        let mut reached = peers.reach(&subject).await?;
-        if server == watched {
-            for ((peer, line), count) in [Peer::Next, Peer::Previous].into_iter().zip(reached.lines.ends()).zip(&counts)
+        let context = SessionContext { randomness: peers.randomness(), ..context(number) };
+        let mut joined = peers.join(&context).await?;
+        if server == faulty {
+            for ((peer, sender), count) in
+                [Peer::Next, Peer::Previous].into_iter().zip(joined.streams.senders()).zip(&counts)
             {
                 let case = case.filter(|case| case.to == peer);
-                *line = harmed(line.clone(), case, gone.clone(), count.clone());
+                *sender = faulty_sender(sender.clone(), case, broken.clone(), count.clone());
             }
         }
-        let mut opened = peers.agree(reached, &subject).await?;
+        let mut opened = peers.handshake(joined, &context).await?;
         let randomness = opened.randomness(&circuit);
         let value = |row: usize| shares[server - 1][row];
         let party = Party::new(&circuit, server, randomness, value, &mut OsRandom::default())?;
         Ok(opened.run(party, peers.limit()).await?.answer(&[[]; 1])?)
     };
     let breaking = async {
-        if cut.wait_for(|cut| *cut).await.is_ok() {
-            // Its own line to the next server, and the one of the server before it.
-            let mut cuts = cuts.lock().unwrap();
-            for place in [watched - 1, (watched + 1) % 3] {
-                cuts[place].drain(..).for_each(|line| line.abort());
+        if disconnected.wait_for(|broken| *broken).await.is_ok() {
+            // Its connection to the next server, and that of the previous server to it.
+            let mut tasks = tasks.lock().unwrap();
+            for index in [faulty - 1, (faulty + 1) % 3] {
+                tasks[index].drain(..).for_each(|task| task.abort());
             }
         }
         std::future::pending::<()>().await;
@@ -169,81 +171,82 @@ async fn session_with(
     let three = async { tokio::join!(run(1), run(2), run(3)) };
     let (first, second, third) = tokio::select! {
         three = three => three,
-        () = breaking => unreachable!("it waits for ever"),
+        () = breaking => unreachable!("this future never completes"),
     };
     let counts = counts.map(|count| *count.lock().unwrap());
     ([first, second, third], counts)
 }
 
-/// Plays every harm at every frame that one server sends.
-async fn every_frame_of(server: usize, source: RandomnessMode, after_another: bool) -> usize {
-    let fresh = async || {
-        let three = with_weak_lines(LIMITS, source);
-        if after_another {
+/// Injects every fault at every frame that one server sends. Returns the number of cases.
+async fn inject_all_faults(server: usize, mode: RandomnessMode, prefetch: bool) -> usize {
+    let new_servers = async || {
+        let three = with_breakable_connections(LIMITS, mode);
+        if prefetch {
             assert_eq!(cost(ROWS, session(&three.0, 1, ROWS).await), Some(5));
-            until_all_is_ahead(&three.0, ROWS).await;
+            until_prefetched(&three.0, ROWS).await;
         }
         three
     };
-    let (answers, frames) = session_with(&fresh().await, 2, server, None).await;
+    let (answers, frames) = session_with(&new_servers().await, 2, server, None).await;
     assert_eq!(cost(ROWS, answers), Some(5));
     let mut cases = 0;
     for (to, frames) in [Peer::Next, Peer::Previous].into_iter().zip(frames) {
-        for (frame, harm) in (0..frames).flat_map(|frame| HARMS.map(|harm| (frame, harm))) {
-            let case = Case { server, to, frame, harm };
-            let three = fresh().await;
+        for (frame, fault) in (0..frames).flat_map(|frame| FAULTS.map(|fault| (frame, fault))) {
+            let case = Case { server, to, frame, fault };
+            let three = new_servers().await;
             let started = Instant::now();
             let (results, _) = session_with(&three, 2, server, Some(case)).await;
             let took = started.elapsed();
-            let most = Duration::from_secs(LIMITS.join_seconds + 1 + LIMITS.session_seconds);
-            assert!(took <= most + Duration::from_millis(10), "{case:?} took {took:?}");
-            // The third frame to the next server is a key, where there are keys: any 32 bytes are
-            // one.
-            let unseen = harm == Rubbish && source == RandomnessMode::Keys && (to, frame) == (Peer::Next, 2);
-            check(case, frame + 1 == frames, unseen, results);
-            if after_another {
-                // A stream that is ready, on a connection that broke: whoever has it hears of that
-                // as soon as there is time.
+            let limit = Duration::from_secs(LIMITS.join_seconds + 1 + LIMITS.session_seconds);
+            assert!(took <= limit + Duration::from_millis(10), "{case:?} took {took:?}");
+            // In mode `keys` the third frame to the next server is a key, and any 32 bytes are
+            // valid.
+            let undetectable = fault == RandomBytes && mode == RandomnessMode::Keys && (to, frame) == (Peer::Next, 2);
+            check(case, frame + 1 == frames, undetectable, results);
+            if prefetch {
+                // Gives the servers time to notice that a prefetch stream broke with its
+                // connection.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             assert_eq!(cost(ROWS, session(&three.0, 3, ROWS).await), Some(5), "the next session after {case:?}");
             assert!(three.0.iter().all(|peers| peers.rendezvous.is_empty()), "{case:?}");
-            assert_eq!(three.0[0].places.available_permits(), LIMITS.sessions, "{case:?}");
+            assert_eq!(three.0[0].session_slots.available_permits(), LIMITS.sessions, "{case:?}");
             cases += 1;
         }
     }
     cases
 }
 
-/// What the others may say.
-fn check(case: Case, last: bool, unseen: bool, results: [Result<Vec<u8>, SessionError>; 3]) {
-    let Case { server, to, harm, .. } = case;
+/// Checks which errors the servers report.
+fn check(case: Case, is_last: bool, undetectable: bool, results: [Result<Vec<u8>, SessionError>; 3]) {
+    let Case { server, to, fault, .. } = case;
     let receiver = to.of(server);
-    let blames = |by: usize, whom: usize| {
+    let names = |by: usize, whom: usize| {
         results[by - 1].as_ref().is_err_and(|error| error.to_string().starts_with(&format!("server {whom} ")))
     };
-    let said = format!("{case:?}: {results:?}");
+    let context = format!("{case:?}: {results:?}");
     for other in (1..=3).filter(|other| *other != server) {
-        let named = (1..=3).any(|whom| whom != other && blames(other, whom));
-        assert!(results[other - 1].is_ok() || named, "an error names another server; {said}");
+        let named = (1..=3).any(|whom| whom != other && names(other, whom));
+        assert!(results[other - 1].is_ok() || named, "an error must name another server; {context}");
     }
-    let fine = results[receiver - 1].is_ok();
-    match harm {
-        Rubbish if unseen => assert!(fine, "{said}"),
-        Rubbish | Longer | Shorter | Empty | Endless | Halved | Lost | Stalled => {
-            assert!(blames(receiver, server), "{said}")
+    let succeeded = results[receiver - 1].is_ok();
+    match fault {
+        RandomBytes if undetectable => assert!(succeeded, "{context}"),
+        RandomBytes | Longer | Shorter | Empty | TooLong | Halved | Lost | Stalled => {
+            assert!(names(receiver, server), "{context}")
         }
-        // The receiver may be done before it reads the second one.
-        Twice => assert!(blames(receiver, server) || fine && last, "{said}"),
-        // Random bits may come before or behind anything else.
-        Swapped => assert!(blames(receiver, server) || fine, "{said}"),
-        // Both others lose it at once, and whoever hears of it first is lost to the other.
+        // The receiver may finish before it reads the duplicate.
+        Duplicated => assert!(names(receiver, server) || succeeded && is_last, "{context}"),
+        // Random words may come before or after frames of other steps.
+        Swapped => assert!(names(receiver, server) || succeeded, "{context}"),
+        // Both peers lose the server at once. If one of them ends first, the other may name that
+        // one.
         Broken => {
-            let somebody = (1..=3).any(|other| other != server && blames(other, server));
-            assert!(somebody || fine && last, "{said}");
+            let named = (1..=3).any(|other| other != server && names(other, server));
+            assert!(named || succeeded && is_last, "{context}");
         }
     }
-    if !unseen && results.iter().all(Result::is_ok) {
+    if !undetectable && results.iter().all(Result::is_ok) {
         assert_eq!(cost(ROWS, results), Some(5), "{case:?}");
     }
 }
@@ -252,20 +255,20 @@ fn check(case: Case, last: bool, unseen: bool, results: [Result<Vec<u8>, Session
 async fn a_fault_at_any_frame_of_any_server_is_named_and_the_next_session_works() {
     let mut cases = 0;
     for server in 1..=3 {
-        cases += every_frame_of(server, RandomnessMode::System, false).await;
+        cases += inject_all_faults(server, RandomnessMode::System, false).await;
     }
     println!("{cases} faults");
     assert!(cases > 1000, "{cases}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_it_is_where_random_bits_were_sent_ahead() {
-    assert!(every_frame_of(2, RandomnessMode::System, true).await > 300);
+async fn a_fault_at_any_frame_is_named_in_sessions_with_prefetched_random_words() {
+    assert!(inject_all_faults(2, RandomnessMode::System, true).await > 300);
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_it_is_where_random_bits_come_from_keys() {
+async fn a_fault_at_any_frame_is_named_in_sessions_with_keys() {
     for server in 1..=3 {
-        assert!(every_frame_of(server, RandomnessMode::Keys, false).await > 300);
+        assert!(inject_all_faults(server, RandomnessMode::Keys, false).await > 300);
     }
 }

@@ -1,4 +1,4 @@
-//! Three servers in one process, over real HTTP/2 through memory.
+//! Three servers in one process, connected by HTTP/2 through memory.
 
 mod faults;
 
@@ -8,30 +8,30 @@ use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_sealed::{Circuit, Party, SealedParams, combine, share};
 use std::sync::Mutex;
 
-fn subject(number: u8) -> SessionContext {
+fn context(number: u8) -> SessionContext {
     SessionContext {
         digest: [1; 32],
         epoch: 3,
         tau: [number; 32],
         top: 1,
         key_check: [4; 16],
-        source: RandomnessMode::System,
+        randomness: RandomnessMode::System,
     }
 }
 
-/// Rows whose values are 8 bits, 6 of them cost; the smallest that qualifies is the last but one.
+/// Values of 8 bits, of which 6 are the cost. Only the last row but one matches; its cost is 5.
 fn values(rows: usize) -> Vec<u64> {
     (0..rows).map(|row| if row + 2 == rows { 5 } else { 0b0100_0000 + row as u64 % 7 }).collect()
 }
 
-/// What each server would answer the user, for one session of `peers`.
+/// The answers of the three servers to the client, for one session of `peers`.
 async fn session(peers: &[Arc<PeerNetwork>; 3], number: u8, rows: usize) -> [Result<Vec<u8>, SessionError>; 3] {
-    let shape = SealedParams::new(rows, 8, 6).unwrap();
-    let circuit = Arc::new(Circuit::new(&shape));
+    let params = SealedParams::new(rows, 8, 6).unwrap();
+    let circuit = Arc::new(Circuit::new(&params));
     let shares = share(8, &values(rows), &mut SeededRandom::new(number.into()));
     let run = async |server: usize| {
-        let subject = SessionContext { source: peers[server - 1].source(), ..subject(number) };
-        let mut opened = peers[server - 1].open(&subject).await?;
+        let context = SessionContext { randomness: peers[server - 1].randomness(), ..context(number) };
+        let mut opened = peers[server - 1].open(&context).await?;
         let value = |row: usize| shares[server - 1][row];
         let randomness = opened.randomness(&circuit);
         let party = Party::new(&circuit, server, randomness, value, &mut OsRandom::default())?;
@@ -44,8 +44,8 @@ async fn session(peers: &[Arc<PeerNetwork>; 3], number: u8, rows: usize) -> [Res
 
 fn cost(rows: usize, answers: [Result<Vec<u8>, SessionError>; 3]) -> Option<u64> {
     let answers = answers.map(Result::unwrap);
-    let shape = SealedParams::new(rows, 8, 6).unwrap();
-    combine(&shape, [&answers[0], &answers[1], &answers[2]]).unwrap()[0].as_ref().map(|found| found.cost)
+    let params = SealedParams::new(rows, 8, 6).unwrap();
+    combine(&params, [&answers[0], &answers[1], &answers[2]]).unwrap()[0].as_ref().map(|found| found.cost)
 }
 
 fn three(limits: PeerLimits) -> [Arc<PeerNetwork>; 3] {
@@ -53,7 +53,7 @@ fn three(limits: PeerLimits) -> [Arc<PeerNetwork>; 3] {
 }
 
 #[tokio::test]
-async fn servers_with_keys_find_the_nearest_row_and_send_nothing_ahead() {
+async fn servers_with_keys_find_the_nearest_row_and_prefetch_nothing() {
     let peers = PeerNetwork::in_memory_with(PeerLimits::default(), RandomnessMode::Keys).map(Arc::new);
     let sessions = (0..5).map(|number| session(&peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {
@@ -61,128 +61,128 @@ async fn servers_with_keys_find_the_nearest_row_and_send_nothing_ahead() {
     }
     assert_eq!(cost(150_000, session(&peers, 9, 150_000).await), Some(5));
     for peers in &peers {
-        assert!(peers.store.state().is_none() && peers.store.room().is_none());
+        assert!(peers.prefetched.state().is_none() && peers.prefetched.receive_slot().is_none());
     }
 }
 
 #[tokio::test]
-async fn each_pair_of_servers_has_a_key_that_the_third_has_not_and_every_session_others() {
+async fn each_pair_of_servers_has_its_own_key_in_every_session() {
     let peers = PeerNetwork::in_memory_with(PeerLimits::default(), RandomnessMode::Keys).map(Arc::new);
-    let mut seen = vec![];
+    let mut all_keys = vec![];
     for number in 1..=2 {
-        let subject = SessionContext { source: RandomnessMode::Keys, ..subject(number) };
-        let opened = tokio::try_join!(peers[0].open(&subject), peers[1].open(&subject), peers[2].open(&subject));
+        let context = SessionContext { randomness: RandomnessMode::Keys, ..context(number) };
+        let opened = tokio::try_join!(peers[0].open(&context), peers[1].open(&context), peers[2].open(&context));
         let (first, second, third) = opened.unwrap();
-        let keys = [first, second, third].map(|opened| match &opened.bits {
-            Bits::Keyed(previous, next) => [previous.check_value(), next.check_value()],
-            Bits::Drawn(..) => panic!("random bits come from keys"),
+        let keys = [first, second, third].map(|opened| match &opened.randomness {
+            SessionRandomness::Keyed(previous, next) => [previous.check_value(), next.check_value()],
+            SessionRandomness::Drawn(..) => panic!("expected random bits from keys"),
         });
-        for place in 0..3 {
-            let [next, after] = [keys[(place + 1) % 3], keys[(place + 2) % 3]];
-            assert_eq!(keys[place][1], next[0], "servers {} and the next one share it", place + 1);
-            assert!(!after.contains(&keys[place][1]), "the third has another one");
-            seen.push(keys[place][1]);
+        for server in 0..3 {
+            let [next, third] = [keys[(server + 1) % 3], keys[(server + 2) % 3]];
+            assert_eq!(keys[server][1], next[0], "server {} and the next server share this key", server + 1);
+            assert!(!third.contains(&keys[server][1]), "the third server does not have this key");
+            all_keys.push(keys[server][1]);
         }
     }
-    let all = seen.len();
-    seen.sort_unstable();
-    seen.dedup();
-    assert_eq!((all, seen.len()), (6, 6));
+    let count = all_keys.len();
+    all_keys.sort_unstable();
+    all_keys.dedup();
+    assert_eq!((count, all_keys.len()), (6, 6));
 }
 
 #[tokio::test]
-async fn three_servers_find_the_nearest_row_in_many_sessions_at_once() {
-    // One place, so that server 1 makes the others wait, and more sessions than that.
+async fn three_servers_find_the_nearest_row_in_many_concurrent_sessions() {
+    // More sessions than the one slot, so that server 1 makes its peers wait.
     let peers = three(PeerLimits { sessions: 1, ..PeerLimits::default() });
     let sessions = (0..5).map(|number| session(&peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {
         assert_eq!(cost(1000, answers), Some(5));
     }
-    // Large enough for several frames a step.
+    // Large enough for several frames per step.
     assert_eq!(cost(150_000, session(&peers, 9, 150_000).await), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_come_is_named_and_the_next_session_works() {
+async fn an_absent_server_is_named_and_the_next_session_works() {
     let peers = three(PeerLimits::default());
-    let subject = subject(1);
-    let (first, second) = tokio::join!(peers[0].open(&subject), peers[1].open(&subject));
-    assert_eq!(first.err(), Some(SessionError::Away { server: 3, seconds: 15 }));
-    assert_eq!(second.err(), Some(SessionError::Away { server: 3, seconds: 15 }));
+    let context = context(1);
+    let (first, second) = tokio::join!(peers[0].open(&context), peers[1].open(&context));
+    assert_eq!(first.err(), Some(SessionError::Absent { server: 3, seconds: 15 }));
+    assert_eq!(second.err(), Some(SessionError::Absent { server: 3, seconds: 15 }));
     assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
 }
 
 #[tokio::test]
-async fn servers_that_were_asked_different_things_do_not_compute() {
+async fn servers_with_different_session_contexts_do_not_compute() {
     type Change = fn(&mut SessionContext);
     let changes: [(&str, Change); 5] = [
-        ("manifest", |subject| subject.digest[0] ^= 1),
-        ("key epoch", |subject| subject.epoch += 1),
-        ("number of rows to find", |subject| subject.top += 1),
-        ("root key or data", |subject| subject.key_check[0] ^= 1),
-        ("randomness", |subject| subject.source = RandomnessMode::Keys),
+        ("manifest", |context| context.digest[0] ^= 1),
+        ("key epoch", |context| context.epoch += 1),
+        ("number of rows to find", |context| context.top += 1),
+        ("root key or data", |context| context.key_check[0] ^= 1),
+        ("randomness", |context| context.randomness = RandomnessMode::Keys),
     ];
     let peers = three(PeerLimits::default());
     for (number, (what, change)) in (1..).zip(changes) {
-        let mut other = subject(number);
+        let mut other = context(number);
         change(&mut other);
-        let ours = subject(number);
+        let ours = context(number);
         let (first, second, third) = tokio::join!(peers[0].open(&ours), peers[1].open(&other), peers[2].open(&ours));
         assert!(first.is_err() && second.is_err() && third.is_err());
-        let seen = SessionError::Differs { server: 2, what };
-        assert!(first.err() == Some(seen.clone()) || third.err() == Some(seen), "{what}");
+        let expected = SessionError::Differs { server: 2, what };
+        assert!(first.err() == Some(expected.clone()) || third.err() == Some(expected), "{what}");
     }
 }
 
-/// Servers of so many fronts each, every one of which knows all fronts of the next server, and
-/// `extra` ways that lead nowhere.
-fn with_fronts(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Connector>) -> [Vec<Arc<PeerNetwork>>; 3] {
-    let room = |_| -> Rooms { (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()) };
-    let rooms = counts.map(|count| (0..count).map(room).collect::<Vec<_>>());
-    std::array::from_fn(|place| {
-        let frontend = |(rendezvous, store): &Rooms| {
-            let next = rooms[(place + 1) % 3].iter().map(|rooms| through_memory(rooms, limits));
-            let peers = PeerNetwork::new(place + 1, limits, RandomnessMode::System, extra().into_iter().chain(next));
-            Arc::new(PeerNetwork { rendezvous: rendezvous.clone(), store: store.clone(), ..peers })
+/// Servers with `counts` frontends each. Every frontend connects to all frontends of the next
+/// server and to the unreachable ones of `extra`.
+fn with_frontends(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Connector>) -> [Vec<Arc<PeerNetwork>>; 3] {
+    let endpoint = |_| -> Endpoint { (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()) };
+    let endpoints = counts.map(|count| (0..count).map(endpoint).collect::<Vec<_>>());
+    std::array::from_fn(|index| {
+        let frontend = |(rendezvous, prefetched): &Endpoint| {
+            let next = endpoints[(index + 1) % 3].iter().map(|endpoint| memory_connector(endpoint, limits));
+            let peers = PeerNetwork::new(index + 1, limits, RandomnessMode::System, extra().into_iter().chain(next));
+            Arc::new(PeerNetwork { rendezvous: rendezvous.clone(), prefetched: prefetched.clone(), ..peers })
         };
-        rooms[place].iter().map(frontend).collect()
+        endpoints[index].iter().map(frontend).collect()
     })
 }
 
 #[tokio::test]
-async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
+async fn a_session_works_at_every_combination_of_frontends() {
     let counts = [2, 3, 2];
-    // As few seats as there can be: whoever waited at another front has left it when the next
-    // session comes.
-    let one = with_fronts(PeerLimits { waiting: 1, ..PeerLimits::default() }, counts, Vec::new);
-    let many = with_fronts(PeerLimits::default(), counts, Vec::new);
-    let reached = |frontends: &[Vec<Arc<PeerNetwork>>; 3], number: usize| -> [Arc<PeerNetwork>; 3] {
-        std::array::from_fn(|place| frontends[place][number / [1, 2, 6][place] % counts[place]].clone())
+    // With one waiting stream per frontend, streams at the other frontends must end before the next
+    // session.
+    let one = with_frontends(PeerLimits { waiting: 1, ..PeerLimits::default() }, counts, Vec::new);
+    let many = with_frontends(PeerLimits::default(), counts, Vec::new);
+    let chosen = |frontends: &[Vec<Arc<PeerNetwork>>; 3], number: usize| -> [Arc<PeerNetwork>; 3] {
+        std::array::from_fn(|index| frontends[index][number / [1, 2, 6][index] % counts[index]].clone())
     };
     for number in 0..24 {
-        let answers = session(&reached(&one, number), number as u8, 100).await;
+        let answers = session(&chosen(&one, number), number as u8, 100).await;
         assert_eq!(cost(100, answers), Some(5), "{number}");
-        // What somebody dropped is known once the tasks that serve it have run.
+        // A dropped stream is noticed when the task that serves it has run.
         while one.iter().flatten().any(|peers| peers.rendezvous.waiting() > 0) {
             tokio::task::yield_now().await;
         }
     }
-    let peers: Vec<[Arc<PeerNetwork>; 3]> = (0..12).map(|number| reached(&many, number)).collect();
+    let peers: Vec<[Arc<PeerNetwork>; 3]> = (0..12).map(|number| chosen(&many, number)).collect();
     let sessions = (0..).zip(&peers).map(|(number, peers)| session(peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {
         assert_eq!(cost(1000, answers), Some(5));
     }
-    // Nobody knows before a session which front will have it.
-    assert!(many.iter().flatten().all(|peers| peers.store.state().is_none()));
+    // Nothing is prefetched, because the frontend of the next session is not known.
+    assert!(many.iter().flatten().all(|peers| peers.prefetched.state().is_none()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_reached_two_fronts_opens_one_session_at_most() {
-    let frontends = with_fronts(PeerLimits::default(), [2, 2, 2], Vec::new);
-    let open = async |place: usize, frontend: usize| {
-        let frontend = frontends[place][frontend].clone();
-        // Held until all have opened theirs or given up.
-        let opened = frontend.open(&subject(1)).await;
+async fn a_message_at_two_frontends_opens_at_most_one_session() {
+    let frontends = with_frontends(PeerLimits::default(), [2, 2, 2], Vec::new);
+    let open = async |index: usize, frontend: usize| {
+        let frontend = frontends[index][frontend].clone();
+        // Keeps the session until all have opened theirs or failed.
+        let opened = frontend.open(&context(1)).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         opened.is_ok()
     };
@@ -193,154 +193,162 @@ async fn a_message_that_reached_two_fronts_opens_one_session_at_most() {
     for (one, other) in [first, second, third] {
         assert!(!(one && other), "{first:?} {second:?} {third:?}");
     }
-    // Whatever became of it, the fronts are there for the next one.
-    let peers = [0, 1, 2].map(|place| frontends[place][1].clone());
+    // In every case the next session works.
+    let peers = [0, 1, 2].map(|index| frontends[index][1].clone());
     assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_front_without_a_seat_is_asked_again_until_there_is_one() {
+async fn a_frontend_with_too_many_waiting_streams_is_retried() {
     let limits = PeerLimits { waiting: 1, ..PeerLimits::default() };
-    let frontends = with_fronts(limits, [1, 2, 1], Vec::new);
+    let frontends = with_frontends(limits, [1, 2, 1], Vec::new);
     let peers = [frontends[0][0].clone(), frontends[1][1].clone(), frontends[2][0].clone()];
-    // Its message reached server 1 alone, whose streams take the only seat at both fronts until it
+    // This message reached server 1 only. Its streams use the limit of both frontends until it
     // gives up.
-    let lonely = tokio::spawn({
+    let blocking = tokio::spawn({
         let first = frontends[0][0].clone();
-        async move { first.open(&subject(1)).await.err() }
+        async move { first.open(&context(1)).await.err() }
     });
     while frontends[1].iter().any(|frontend| frontend.rendezvous.waiting() == 0) {
         tokio::task::yield_now().await;
     }
-    let asked = session(&peers, 2, 100);
-    let ends = async {
+    let blocked = session(&peers, 2, 100);
+    let unblock = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        lonely.abort();
+        blocking.abort();
     };
-    let (answers, ()) = tokio::join!(asked, ends);
+    let (answers, ()) = tokio::join!(blocked, unblock);
     assert_eq!(cost(100, answers), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn fronts_that_are_dead_or_silent_hold_up_no_session_of_the_others() {
-    let nowhere = || -> Vec<Connector> {
-        let dead = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let dead: Connector = Box::new(move || Box::pin(async move { Err(dead()) }));
-        vec![dead, Box::new(|| Box::pin(std::future::pending()))]
+async fn unreachable_and_silent_frontends_do_not_delay_sessions_of_the_others() {
+    let unreachable = || -> Vec<Connector> {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let refusing: Connector = Box::new(move || Box::pin(async move { Err(refused()) }));
+        vec![refusing, Box::new(|| Box::pin(std::future::pending()))]
     };
-    let frontends = with_fronts(PeerLimits::default(), [1, 2, 1], nowhere);
+    let frontends = with_frontends(PeerLimits::default(), [1, 2, 1], unreachable);
     for (number, second) in [0, 1, 1, 0].into_iter().enumerate() {
-        let peers = [0, second, 0].into_iter().enumerate().map(|(place, frontend)| frontends[place][frontend].clone());
+        let peers = [0, second, 0].into_iter().enumerate().map(|(index, frontend)| frontends[index][frontend].clone());
         let peers: [Arc<PeerNetwork>; 3] = peers.collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(cost(100, session(&peers, number as u8, 100).await), Some(5));
     }
-    // A server that was not asked is named, although its fronts are there.
-    let (subject, [first, _, third]) = (subject(9), [0, 1, 2].map(|place| frontends[place][0].clone()));
-    let (first, third) = tokio::join!(first.open(&subject), third.open(&subject));
-    let away = Some(SessionError::Away { server: 2, seconds: 15 });
-    assert_eq!((first.err(), third.err()), (away.clone(), away));
+    // A server without the message is named, although its frontends are reachable.
+    let (context, [first, _, third]) = (context(9), [0, 1, 2].map(|index| frontends[index][0].clone()));
+    let (first, third) = tokio::join!(first.open(&context), third.open(&context));
+    let absent = Some(SessionError::Absent { server: 2, seconds: 15 });
+    assert_eq!((first.err(), third.err()), (absent.clone(), absent));
 }
 
 #[tokio::test]
-async fn one_search_cannot_be_run_twice_at_once() {
+async fn a_second_copy_of_a_waiting_message_is_refused() {
     let peers = three(PeerLimits::default());
     let first = peers[0].clone();
-    let waiting = tokio::spawn(async move { first.open(&subject(1)).await.err() });
+    let waiting = tokio::spawn(async move { first.open(&context(1)).await.err() });
     tokio::task::yield_now().await;
-    assert_eq!(peers[0].open(&subject(1)).await.err(), Some(SessionError::Twice));
+    assert_eq!(peers[0].open(&context(1)).await.err(), Some(SessionError::Duplicate));
     waiting.abort();
     let _ = waiting.await;
-    // The seat is free again.
-    assert!(peers[0].rendezvous.expect(&subject(1).tau).is_some());
+    // The entry was removed.
+    assert!(peers[0].rendezvous.expect(&context(1).tau).is_some());
 }
 
-/// What serves each server's line to the next one; aborted, the line is cut.
-type Cuts = Arc<Mutex<[Vec<tokio::task::AbortHandle>; 3]>>;
+/// Tasks that serve the connection of each server to its next server. Aborting one breaks the
+/// connection.
+type ConnectionTasks = Arc<Mutex<[Vec<tokio::task::AbortHandle>; 3]>>;
 
-/// Servers that reach each other through carriers that can be cut.
-fn with_weak_lines(limits: PeerLimits, source: RandomnessMode) -> ([Arc<PeerNetwork>; 3], Cuts) {
-    let mut peers = PeerNetwork::in_memory_with(limits, source);
-    let cuts = Cuts::default();
-    for place in 0..3 {
-        let next = &peers[(place + 1) % 3];
-        let (next, cut) = ((next.rendezvous.clone(), next.store.clone()), cuts.clone());
-        let dial: Connector = Box::new(move || {
-            let (next, cut) = (next.clone(), cut.clone());
+/// Three servers whose connections a test can break.
+fn with_breakable_connections(
+    limits: PeerLimits,
+    randomness: RandomnessMode,
+) -> ([Arc<PeerNetwork>; 3], ConnectionTasks) {
+    let mut peers = PeerNetwork::in_memory_with(limits, randomness);
+    let tasks = ConnectionTasks::default();
+    for index in 0..3 {
+        let next = &peers[(index + 1) % 3];
+        let (next, tasks) = ((next.rendezvous.clone(), next.prefetched.clone()), tasks.clone());
+        let connect: Connector = Box::new(move || {
+            let (next, tasks) = (next.clone(), tasks.clone());
             Box::pin(async move {
                 let (ours, theirs) = tokio::io::duplex(1 << 12);
-                cut.lock().unwrap()[place].push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
+                tasks.lock().unwrap()[index].push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
                 Ok(Box::new(ours) as Box<dyn ByteStream>)
             })
         });
-        peers[place].diallers = vec![Arc::new(PeerConnector::new(dial))];
+        peers[index].connectors = vec![Arc::new(PeerConnector::new(connect))];
     }
-    (peers.map(Arc::new), cuts)
+    (peers.map(Arc::new), tasks)
 }
 
 #[tokio::test]
-async fn a_line_that_breaks_ends_its_sessions_with_a_name_and_is_made_again() {
-    let (peers, cuts) = with_weak_lines(PeerLimits::default(), RandomnessMode::System);
+async fn a_broken_connection_fails_its_sessions_and_the_next_session_reconnects() {
+    let (peers, tasks) = with_breakable_connections(PeerLimits::default(), RandomnessMode::System);
     assert_eq!(cost(100, session(&peers, 1, 100).await), Some(5));
-    let cutting = async {
-        // The session is under way when all have been told of it.
+    let breaking = async {
+        // Gives all servers time to start the session.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        cuts.lock().unwrap()[0].drain(..).for_each(|line| line.abort());
+        tasks.lock().unwrap()[0].drain(..).for_each(|task| task.abort());
     };
-    let (answers, ()) = tokio::join!(session(&peers, 2, 400_000), cutting);
+    let (answers, ()) = tokio::join!(session(&peers, 2, 400_000), breaking);
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
     assert!(answers[0].as_ref().is_err_and(|error| error.to_string().starts_with("server 2")), "{answers:?}");
     assert_eq!(cost(100, session(&peers, 3, 100).await), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
+async fn a_stalled_peer_is_named_at_the_deadline() {
     let peers = three(PeerLimits::default());
-    let shape = SealedParams::new(100, 8, 6).unwrap();
-    let circuit = Arc::new(Circuit::new(&shape));
+    let params = SealedParams::new(100, 8, 6).unwrap();
+    let circuit = Arc::new(Circuit::new(&params));
     let run = async |server: usize| {
-        let mut opened = peers[server - 1].open(&subject(1)).await?;
+        let mut opened = peers[server - 1].open(&context(1)).await?;
         let randomness = opened.randomness(&circuit);
         let party = Party::new(&circuit, server, randomness, |_| 0, &mut OsRandom::default())?;
         opened.run(party, Duration::from_secs(60)).await.map(|_| ())
     };
     let stalls = async {
-        let opened = peers[2].open(&subject(1)).await.unwrap();
+        let opened = peers[2].open(&context(1)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1000)).await;
         drop(opened);
     };
     let (first, second, ()) = tokio::join!(run(1), run(2), stalls);
     for error in [first.unwrap_err(), second.unwrap_err()] {
-        assert!(matches!(error, SessionError::UploadTimeout { server: 3, seconds: 60, .. }), "{error}");
+        assert!(matches!(error, SessionError::Timeout { server: 3, seconds: 60, .. }), "{error}");
     }
 }
 
-/// Waits until every server has sent the next one all that may go ahead of such a search.
-async fn until_all_is_ahead(peers: &[Arc<PeerNetwork>; 3], rows: usize) {
-    let room = format!("{:?}", PrefetchedWords::before(&Circuit::new(&SealedParams::new(rows, 8, 6).unwrap())));
-    let words = room.trim_end_matches(')').rsplit(' ').next().unwrap();
-    let all = format!("Ahead({words} drawn, 0 received, 0 used of {words})");
+/// Waits until every server has sent its next server all words that it may prefetch.
+async fn until_prefetched(peers: &[Arc<PeerNetwork>; 3], rows: usize) {
+    let empty =
+        format!("{:?}", PrefetchedWords::before_session(&Circuit::new(&SealedParams::new(rows, 8, 6).unwrap())));
+    let words = empty.trim_end_matches(')').rsplit(' ').next().unwrap();
+    let full = format!("PrefetchedWords({words} drawn, 0 received, 0 used of {words})");
     for _ in 0..1_000_000 {
-        if peers.iter().all(|peers| peers.store.state().as_deref() == Some(&all)) {
+        if peers.iter().all(|peers| peers.prefetched.state().as_deref() == Some(&full)) {
             return;
         }
         tokio::task::yield_now().await;
     }
-    panic!("not {all}: {:?}", peers.each_ref().map(|peers| peers.store.state()));
+    panic!("not {full}: {:?}", peers.each_ref().map(|peers| peers.prefetched.state()));
 }
 
 #[tokio::test]
-async fn random_bits_go_ahead_while_nobody_asks_and_the_next_session_uses_them() {
+async fn random_words_are_prefetched_between_sessions_and_the_next_session_uses_them() {
     let peers = three(PeerLimits::default());
-    assert!(peers.iter().all(|peers| peers.store.state().is_none()), "nothing is known before the first search");
+    assert!(
+        peers.iter().all(|peers| peers.prefetched.state().is_none()),
+        "nothing is prefetched before the first session"
+    );
     assert_eq!(cost(150_000, session(&peers, 1, 150_000).await), Some(5));
-    until_all_is_ahead(&peers, 150_000).await;
-    // Everything is as before where a search is given more than it needs, or less.
+    until_prefetched(&peers, 150_000).await;
+    // Sessions work with more prefetched words than they need, and with fewer.
     assert_eq!(cost(1000, session(&peers, 2, 1000).await), Some(5));
     assert_eq!(cost(150_000, session(&peers, 3, 150_000).await), Some(5));
-    until_all_is_ahead(&peers, 150_000).await;
-    // One server lost its stream: its session opens another one, and the counts still fit.
-    drop(peers[1].store.take());
+    until_prefetched(&peers, 150_000).await;
+    // If a server loses its stream, its session opens a new one, and both ends still agree.
+    drop(peers[1].prefetched.take());
     assert_eq!(cost(150_000, session(&peers, 4, 150_000).await), Some(5));
 }

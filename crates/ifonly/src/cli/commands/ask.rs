@@ -1,7 +1,7 @@
-//! `ifonly ask`: a person's question to real servers.
+//! `ifonly ask`: one search for the rows nearest to the user's values.
 //!
-//! The scheme is the manifest's default or the person's open choice, never a consequence of their
-//! wishes: servers see it.
+//! The scheme is visible to the servers. Therefore it is the default of the manifest or the user's
+//! explicit choice, and never depends on the wishes.
 
 use crate::cli::connection_args::{ConnectionArgs, PinArgs};
 use crate::cli::exit::{CommandError, CommandOutcome};
@@ -13,75 +13,92 @@ use ifonly_values::wishes::{Metric, UnknownMetric};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Ask who among the accepted is nearest to you, without telling the servers anything about you.
+/// Find the accepted row nearest to your values. No server learns anything about them.
+///
+/// The answer lists the features in which that row differs from you, and the cost of each change.
+/// Wishes limit the changes (--immutable, --range …) or set their costs (--weight, --cost …).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example: ifonly ask --server https://a.example --server https://b.example --profile me.json \\
-             --immutable age --only-up years_employed --range amount=5000:20000
-Exit codes: 0 found, 3 nothing qualifies, 2 usage, 4 profile or wishes, 5 servers out of reach, 6 servers contradict
-each other, 1 this machine. docs/operations.md has more.")]
+Examples:
+  ifonly profile https://a.example https://b.example > me.toml
+  ifonly ask --server https://a.example --server https://b.example --profile me.toml
+  ifonly ask --server https://a.example --server https://b.example --profile me.toml \\
+      --suggested-immutable --only-up years_employed --range amount=5000:20000 --max-changes 2
+
+FEATURES is a list of names separated by commas. Put a name or value that contains a comma in double quotes.
+
+Exit codes:
+  0  a row was found
+  1  problem of this machine
+  2  invalid command line
+  3  no row matches the wishes
+  4  invalid profile, wishes or other input
+  5  too few servers answered
+  6  servers contradict each other; no result is shown
+Details: docs/asking.md for wishes and costs, docs/configuration.md#exit-codes for exit codes.")]
 pub(crate) struct Args {
-    /// A server's address; give all of them, in any order.
+    /// Address of a server; repeat the flag for all servers, in any order.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
-    /// Your values: a JSON object, a TOML table, or a row of a CSV or Parquet file, also compressed
-    /// (gzip, Zstandard); - is standard input. `ifonly profile` writes one to fill in.
+    /// File with your values: a JSON object, a TOML table, or a row of a CSV or Parquet file, also
+    /// compressed (gzip, Zstandard); `-` for standard input. `ifonly profile` writes a template.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Which row of a profile with several, counted from 1.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Row of the profile, if it is a table, counted from 1.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     row: u64,
-    /// One of your values; overrides the profile.
+    /// One of your values; overrides the profile; repeatable.
     #[arg(long = "set", value_name = "FEATURE=VALUE")]
     set: Vec<String>,
-    /// Features that must stay as they are. Names with commas stand in double quotes, here and
-    /// below.
+    /// Features that must not change.
     #[arg(long, value_name = "FEATURES")]
     immutable: Vec<String>,
-    /// What the institution suggests as immutable stays as it is too; `ifonly profile` shows it.
+    /// Also keep the features that the institution marks as hard to change; `ifonly profile` shows
+    /// them.
     #[arg(long)]
     suggested_immutable: bool,
-    /// Only these features may change.
+    /// The only features that may change; default: all.
     #[arg(long, value_name = "FEATURES")]
     features_to_vary: Vec<String>,
-    /// How much a change of a feature counts, 0.01 to 1000.
+    /// Factor for the cost of a feature, from 0.01 to 1000; default 1.
     #[arg(long = "weight", value_name = "FEATURE=WEIGHT")]
     weights: Vec<String>,
-    /// Where a feature must end; either end may be left open, and `..` may stand for the colon.
+    /// Permitted range of a feature, inclusive; omit a bound to leave it open. `..` may replace the
+    /// colon, for example in times.
     #[arg(long = "range", value_name = "FEATURE=LOW:HIGH")]
     ranges: Vec<String>,
-    /// At which values a feature must end.
+    /// Permitted values of a feature.
     #[arg(long = "permit", value_name = "FEATURE=A,B,…")]
     permits: Vec<String>,
-    /// Features that may only grow.
+    /// Features whose value must not fall.
     #[arg(long, value_name = "FEATURES")]
     only_up: Vec<String>,
-    /// Features that may only shrink.
+    /// Features whose value must not rise.
     #[arg(long, value_name = "FEATURES")]
     only_down: Vec<String>,
-    /// How changes are priced: l2 and l1 compare them with the feature's spread, mad with a typical
-    /// deviation, count counts.
+    /// Cost metric: l2 or l1 (relative to the value range), mad (relative to the deviation), or
+    /// count (1 per change).
     #[arg(long, value_name = "METRIC", default_value = "l2")]
     metric: String,
-    /// How changes of one feature are priced: a metric, or how much each direction counts.
+    /// Cost of one feature: a metric, or one weight for rising and one for falling values.
     #[arg(long = "cost", value_name = "FEATURE=l1|up:3,down:0.5")]
     costs: Vec<String>,
-    /// What ending at a value costs, instead of a price: a JSON or TOML file with a table of value
-    /// = cost for each feature.
+    /// JSON or TOML file with the cost of each target value, per feature; replaces the metric.
     #[arg(long, value_name = "FILE")]
     cost_table: Option<PathBuf>,
-    /// Prefer rows that change few features; rows that change more than this many do not count.
+    /// Return only rows that change at most K features; prefer fewer changes.
     #[arg(long, value_name = "K")]
     max_changes: Option<u64>,
-    /// Which scheme to ask with. Servers see it; the default is the manifest's.
-    #[arg(long)]
+    /// Scheme to use (visible to the servers); default: that of the manifest. `ifonly inspect`
+    /// lists the schemes.
+    #[arg(long, value_name = "SCHEME")]
     scheme: Option<String>,
-    /// How many of the nearest to fetch. Servers see it.
-    #[arg(long, default_value_t = 1)]
+    /// Number of nearest rows to fetch (visible to the servers).
+    #[arg(long, value_name = "N", default_value_t = 1)]
     top: usize,
     #[command(flatten)]
     pins: PinArgs,
-    /// Print JSON instead of text.
+    /// Print JSON instead of text, errors included.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -97,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
 }
 
 async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
-    // What can be wrong with files and flags is found before any server hears of it.
+    // Errors in files and flags are reported before the client contacts a server.
     let mut values = match &args.profile {
         Some(path) => profile_file::profile(path, args.row)?,
         None => ProfileValues::default(),
@@ -107,22 +124,23 @@ async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
     let schema = client.manifest().schema();
     let set = args.set.iter().try_for_each(|assignment| profile_args::set(&mut values, schema, assignment));
     if let Err(failure) = set.and_then(|()| profile_args::complete(&mut values, schema)) {
-        // The servers have been met and must not see that somebody made a mistake.
+        // The servers already expect a search. A dummy search hides from them that the profile is
+        // invalid.
         client.dummy_search(&wishes).await;
         return Err(failure);
     }
     let answer = client.ask(&values, &wishes).await?;
     match args.json {
         true => exit::out_json(&answer)?,
-        false => render::out(&text(&answer))?,
+        false => render::out(&text(&answer, args.max_changes.is_some()))?,
     }
     for note in &answer.notes {
         eprintln!("note: {}", render::clean(note));
     }
-    Ok(if answer.found.is_empty() { CommandOutcome::NothingQualifies } else { CommandOutcome::Fine })
+    Ok(if answer.found.is_empty() { CommandOutcome::NoMatch } else { CommandOutcome::Success })
 }
 
-/// The flags as wishes.
+/// The wish list that the flags describe.
 fn wishes(args: &Args) -> Result<WishList, CommandError> {
     let mut list = WishList {
         immutable: lists(&args.immutable)?,
@@ -130,7 +148,7 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
         features_to_vary: lists(&args.features_to_vary)?,
         only_up: lists(&args.only_up)?,
         only_down: lists(&args.only_down)?,
-        metric: pricing("--metric", &args.metric)?,
+        metric: metric("--metric", &args.metric)?,
         costs: args.cost_table.as_deref().map(profile_args::costs).transpose()?.unwrap_or_default(),
         max_changes: args.max_changes,
         top: args.top,
@@ -140,7 +158,7 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
     for assignment in &args.weights {
         let (name, weight) = split(assignment, "--weight")?;
         let weight = weight.parse().map_err(|_| {
-            CommandError::Input(format!("--weight {assignment}: a weight is a number from 0.01 to 1000"))
+            CommandError::Input(format!("--weight {assignment}: the weight must be a number from 0.01 to 1000"))
         })?;
         once(&mut list.weights, "--weight", name, weight)?;
     }
@@ -150,8 +168,8 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
             .split_once("..")
             .or_else(|| range.split_once(':'))
             .ok_or_else(|| CommandError::Input(format!("--range {assignment}: write it as feature=low:high")))?;
-        let end = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
-        once(&mut list.ranges, "--range", name, (end(low), end(high)))?;
+        let bound = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
+        once(&mut list.ranges, "--range", name, (bound(low), bound(high)))?;
     }
     for assignment in &args.permits {
         let (name, values) = split(assignment, "--permit")?;
@@ -162,7 +180,7 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
         let (name, cost) = split(assignment, "--cost")?;
         let directions = cost.split(',').map(|part| part.trim().split_once(':')).collect::<Option<Vec<_>>>();
         let Some(directions) = directions else {
-            once(&mut list.prices, "--cost", name, pricing(&format!("--cost {name}"), cost)?)?;
+            once(&mut list.prices, "--cost", name, metric(&format!("--cost {name}"), cost)?)?;
             continue;
         };
         let (mut up, mut down) = (1.0, 1.0);
@@ -180,51 +198,60 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
     Ok(list)
 }
 
-/// The names in all of these lists.
+/// The names of all lists that a repeated flag gives.
 fn lists(lists: &[String]) -> Result<Vec<String>, CommandError> {
     let lists: Vec<Vec<String>> = lists.iter().map(|list| profile_args::items(list)).collect::<Result<_, _>>()?;
     Ok(lists.concat())
 }
 
+/// Adds the entry of a feature; a second entry is an error.
 fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> Result<(), CommandError> {
     match list.insert(name.into(), value) {
         None => Ok(()),
-        Some(_) => Err(CommandError::Input(format!("{flag} {name} is there twice; give it once"))),
+        Some(_) => Err(CommandError::Input(format!("{flag} {name} is given twice; give it once"))),
     }
 }
 
-fn pricing(flag: &str, metric: &str) -> Result<Metric, CommandError> {
-    metric.parse().map_err(|error: UnknownMetric| CommandError::Input(format!("{flag} {metric}: {error}")))
+fn metric(flag: &str, name: &str) -> Result<Metric, CommandError> {
+    name.parse().map_err(|error: UnknownMetric| CommandError::Input(format!("{flag} {name}: {error}")))
 }
 
-fn text(answer: &Answer) -> String {
+/// The answer as text. `limited` says whether the wishes limit the number of changes; the client
+/// applies that limit after decoding, so the number of matching rows ignores it.
+fn text(answer: &Answer, limited: bool) -> String {
     let mut text = String::new();
     for (number, explanation) in answer.found.iter().enumerate() {
-        if answer.asked > 1 {
-            text += &format!("Number {}:\n", number + 1);
+        if answer.requested > 1 {
+            text += &format!("Result {}:\n", number + 1);
         }
         match explanation.changes.is_empty() {
-            true => text += "Somebody with exactly your values was accepted.\n",
+            true => text += "A row with exactly your values was accepted.\n",
             false => text += &render::changes(&explanation.changes),
         }
         text += &format!("{}\n\n", render::cost(explanation));
     }
     if answer.found.is_empty() {
-        text += &format!("Nobody in {} qualifies", render::clean(&answer.dataset.name));
+        text += &format!("No row in {} matches", render::clean(&answer.dataset.name));
         text += &match answer.wishes.is_empty() {
             true => ".\n".into(),
-            false => format!(" under your wishes: {}.\n", render::clean(&answer.wishes.join("; "))),
+            false => format!(" your wishes: {}.\n", render::clean(&answer.wishes.join("; "))),
         };
     }
     let (up, down) = (render::bytes(answer.traffic.up), render::bytes(answer.traffic.down));
-    let all = render::grouped(answer.rows as u64);
+    let all = render::count(answer.rows as u64, "row");
     text += &match answer.matching_rows {
-        Some(rows) => format!("{} of {all} rows qualified", render::grouped(rows as u64)),
-        None => format!("found among {all} rows; how many qualify is nobody's to know"),
+        Some(rows) => {
+            let verb = if rows == 1 { "matches" } else { "match" };
+            let scope = if limited { " without the limit of --max-changes" } else { "" };
+            format!("{} of {all} {verb}{scope}", render::grouped(rows as u64))
+        }
+        None if answer.found.is_empty() => format!("searched {all}"),
+        None => format!("searched {all}; this scheme does not reveal how many rows match"),
     };
-    text += &format!("; scheme {}, {} servers, {up} up, {down} down\n", answer.scheme, answer.servers);
-    for liar in &answer.lying_servers {
-        text += &format!("note: server {liar} lied or is out of step, and was corrected\n");
+    let servers = render::count(answer.servers as u64, "server");
+    text += &format!("; scheme {}, {servers}, {up} up, {down} down\n", answer.scheme);
+    for server in &answer.lying_servers {
+        text += &format!("note: server {server} returned a wrong answer; it was corrected\n");
     }
     for failure in &answer.server_failures {
         text += &format!("note: {}\n", render::clean(&failure.to_string()));

@@ -1,4 +1,4 @@
-//! `ifonly attack`: the lab's command, against a bundle where one is given.
+//! `ifonly attack`: the attacks of `ifonly-lab`, on generated rows or on the rows of a bundle.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
 use ifonly::bundle_rows;
@@ -6,7 +6,7 @@ use ifonly_bundle::Bundle;
 use ifonly_lab::cli::{AttackArgs, attack, attack_on};
 use std::path::PathBuf;
 
-/// Play what a determined user learns over many searches, with and without the defences.
+/// Simulate attacks by users: what they learn over many searches, with and without defences.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,16 +18,16 @@ Attacks: trilateration, linking, replay, radix, collecting, stopping.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: AttackArgs,
-    /// Play the radix attack against every scheme that this bundle offers: in how many searches a
-    /// client that cheats has its rows, which is what a budget of searches must stay below
+    /// Bundle to attack with every scheme that it offers (radix attack only). The result is the
+    /// number of searches after which a cheating client has the rows; set budgets below it.
     #[arg(long, value_name = "BUNDLE")]
     bundle: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Some(path) = &args.bundle else {
-        return attack(&args.lab).map(|()| CommandOutcome::Fine).map_err(CommandError::machine);
+        return attack(&args.lab).map(|()| CommandOutcome::Success).map_err(CommandError::machine);
     };
     let bundle = Bundle::open(path).map_err(CommandError::input)?;
-    attack_on(&args.lab, &bundle_rows::target(&bundle)).map(|()| CommandOutcome::Fine).map_err(CommandError::input)
+    attack_on(&args.lab, &bundle_rows::target(&bundle)).map(|()| CommandOutcome::Success).map_err(CommandError::input)
 }

@@ -1,15 +1,15 @@
-//! `ifonly completions` and `ifonly man`: what shells and manual readers want to know about the
-//! other commands.
+//! `ifonly completions` and `ifonly man`: shell completions and manual pages, generated from the
+//! definitions of the commands.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
 use clap::Command;
 use std::path::PathBuf;
 
-/// Print completions for a shell.
+/// Print the completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: ifonly completions bash > ~/.local/share/bash-completion/completions/ifonly")]
 pub(crate) struct Args {
-    /// Which shell.
+    /// Shell.
     shell: clap_complete::Shell,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: ifonly man ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Into this directory, which is made if it is not there.
+    /// Directory for the pages; created if missing.
     directory: PathBuf,
 }
 
@@ -25,12 +25,12 @@ pub(crate) fn run(args: &Args, mut command: Command) -> Result<CommandOutcome, C
     let mut text = vec![];
     clap_complete::generate(args.shell, &mut command, "ifonly", &mut text);
     crate::cli::exit::out(&String::from_utf8_lossy(&text))?;
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }
 
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<CommandOutcome, CommandError> {
     let failed = |error: std::io::Error| CommandError::Machine(format!("{}: {error}", args.directory.display()));
     std::fs::create_dir_all(&args.directory).map_err(failed)?;
     clap_mangen::generate_to(command, &args.directory).map_err(failed)?;
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }

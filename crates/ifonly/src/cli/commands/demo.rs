@@ -1,6 +1,7 @@
-//! `ifonly demo`: the whole way in one process, with nothing but a seed.
+//! `ifonly demo`: a complete search in one process.
 //!
-//! Real servers on loopback ports, real HTTP between them and the client; only the data is made up.
+//! The servers, the HTTP requests and the client are real; the data is generated from a seed. One
+//! process holds all servers, so the demo itself protects nothing.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
 use crate::cli::render;
@@ -23,23 +24,29 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// See it work: made-up loan data, servers on loopback, one rejected applicant.
+/// Run a demo: generated loan data, local servers, one rejected applicant.
+///
+/// Prints the nearest accepted application, the bytes that a server saw, and the time of each step.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: ifonly demo --scheme two-phase --rows 5000 --seed 7\n         ifonly demo --page")]
+#[command(after_help = "\
+Examples:
+  ifonly demo
+  ifonly demo --scheme two-phase --rows 5000 --seed 7
+  ifonly demo --page")]
 pub(crate) struct Args {
-    /// Which scheme to ask with; `ifonly inspect` lists them.
-    #[arg(long, default_value = ifonly_core::scheme::DEFAULT.name)]
+    /// Scheme to use; docs/schemes.md lists them.
+    #[arg(long, value_name = "SCHEME", default_value = ifonly_core::scheme::DEFAULT.name)]
     scheme: String,
-    /// How many accepted applications the servers hold.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    /// Number of accepted applications, from 1 to 2000000.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub(crate) rows: u32,
-    /// Where the made-up data comes from.
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the generated data.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Ask from a browser instead: serves the page too and prints its address.
+    /// Serve the web page and print its address, instead of searching.
     #[arg(long)]
     page: bool,
-    /// Where the built page is, if not beside the program or in its workspace.
+    /// Folder of the compiled page; default: beside the program or in its workspace.
     #[arg(long, value_name = "DIR", requires = "page")]
     pub(crate) page_dir: Option<PathBuf>,
     /// Print JSON instead of text.
@@ -51,39 +58,39 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
     match args.page {
         true => runtime.block_on(crate::cli::commands::demo_page::run(args)),
-        false => runtime.block_on(demonstrate(args)),
+        false => runtime.block_on(search(args)),
     }
 }
 
-/// The made-up database.
+/// The generated bundle, and an applicant who was rejected.
 pub(crate) struct DemoDataset {
     pub(crate) bundle: Bundle,
     pub(crate) applicant: Application,
 }
 
 impl DemoDataset {
-    pub(crate) fn make(args: &Args) -> Result<DemoDataset, CommandError> {
+    pub(crate) fn generate(args: &Args) -> Result<DemoDataset, CommandError> {
         let schema = demo_loans::schema().map_err(CommandError::machine)?;
         let mut random = SeededRandom::new(args.seed);
         let drawn = std::iter::repeat_with(|| Application::draw(&mut random));
         let accepted: Vec<Application> = drawn.filter(Application::accepted).take(args.rows as usize).collect();
-        // The rule rejects some narrowly under every seed: the bounds of the score lie in the
-        // middle of what is drawn.
+        // The search for an applicant ends for every seed, because the scores of narrowly rejected
+        // applications are in the middle of the distribution.
         let applicant = std::iter::repeat_with(|| Application::draw(&mut random))
             .find(Application::narrowly_rejected)
             .unwrap_or_else(|| accepted[0].clone());
         let texts: Vec<Vec<String>> = accepted.iter().map(Application::texts).collect();
-        let contents = |schema, rows, length, servers| {
-            let mut contents = ManifestFields::new("made-up loans", schema, rows, length, servers);
-            contents.offer_all();
-            contents
+        let fields = |schema, rows, length, servers| {
+            let mut fields = ManifestFields::new("made-up loans", schema, rows, length, servers);
+            fields.offer_all();
+            fields
         };
-        // As many servers as the scheme needs and no more.
-        let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(CommandError::machine)?;
+        // The demo runs exactly the servers that the scheme needs.
+        let all = Manifest::new(fields(schema.clone(), texts.len(), 1, 8)).map_err(CommandError::machine)?;
         let servers = all.scheme(&args.scheme).map_err(CommandError::input)?.servers() as u8;
         let bundle = Bundle::of_values(&schema, &texts, |schema, rows, length| {
-            let contents = contents(schema, rows, length, servers);
-            Manifest::new(ManifestFields { default_scheme: args.scheme.clone(), ..contents })
+            let fields = fields(schema, rows, length, servers);
+            Manifest::new(ManifestFields { default_scheme: args.scheme.clone(), ..fields })
         });
         let key = SigningKey::generate(&mut OsRandom::default());
         let bundle = bundle.and_then(|bundle| bundle.signed(&key));
@@ -91,79 +98,90 @@ impl DemoDataset {
     }
 }
 
-/// Starts the servers of the default scheme, for pages from these origins.
-pub(crate) async fn serve(world: &DemoDataset, origins: &[&str]) -> Result<Loopback, CommandError> {
-    let servers = world.bundle.manifest().default_scheme().servers();
-    let started = Loopback::start(&world.bundle, Some(servers), vec![], origins).await;
-    started.map_err(|error| CommandError::of(error.category(), error))
+/// Starts the servers of the default scheme. Web pages from these origins may query them.
+pub(crate) async fn serve(dataset: &DemoDataset, origins: &[&str]) -> Result<Loopback, CommandError> {
+    let servers = dataset.bundle.manifest().default_scheme().servers();
+    let started = Loopback::start(&dataset.bundle, Some(servers), vec![], origins).await;
+    started.map_err(|error| CommandError::from_category(error.category(), error))
 }
 
-async fn demonstrate(args: &Args) -> Result<CommandOutcome, CommandError> {
+async fn search(args: &Args) -> Result<CommandOutcome, CommandError> {
     let mut times = Times::start();
-    let world = DemoDataset::make(args)?;
-    times.lap("made the data");
-    let offered = world.bundle.manifest().default_scheme().clone();
-    let seen = Arc::new(Mutex::new(OperatorView::default()));
+    let dataset = DemoDataset::generate(args)?;
+    times.lap("generated the data");
+    let offered = dataset.bundle.manifest().default_scheme().clone();
+    let view = Arc::new(Mutex::new(OperatorView::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
-    let servers = serve(&world, &[]).await?;
+    let servers = serve(&dataset, &[]).await?;
     for inner in http::servers(servers.urls(), &TlsTrust::system()?, None, RetryPolicy::default())? {
-        transports.push(Arc::new(RecordingTransport { inner, seen: seen.clone(), sent: Mutex::default() }));
+        transports.push(Arc::new(RecordingTransport { inner, view: view.clone(), sent: Mutex::default() }));
     }
-    times.lap("sealed the records and started the servers");
+    times.lap("encoded the records and started the servers");
     let client = Client::connect(transports, &Pins::default()).await?;
-    times.lap("met the servers and compared their manifests");
-    let texts = world.applicant.texts();
+    times.lap("connected to the servers and compared their manifests");
+    let texts = dataset.applicant.texts();
     let schema = client.manifest().schema();
     let columns = schema.columns();
     let values: ProfileValues = columns.iter().zip(&texts).map(|(column, text)| (column.name, text.as_str())).collect();
-    let (wishes, wanted) = wishes(&offered);
+    let (wishes, description) = wishes(&offered);
     let answer = client.ask(&values, &wishes).await?;
-    times.lap("asked, decoded, fetched the record and checked it against its cost");
-    let seen = std::mem::take(&mut *seen.lock().map_err(CommandError::machine)?);
-    let done = Shown { args, offered: &offered, texts: &texts, wanted, schema, answer: &answer, seen, times };
+    times.lap("queried, decoded, fetched the record and checked its cost");
+    let view = std::mem::take(&mut *view.lock().map_err(CommandError::machine)?);
+    let report = DemoReport {
+        args,
+        offered: &offered,
+        texts: &texts,
+        wishes: description,
+        schema,
+        answer: &answer,
+        view,
+        times,
+    };
     if args.json {
-        done.json()?;
+        report.json()?;
     } else {
-        done.text();
+        report.text();
     }
-    Ok(if answer.found.is_empty() { CommandOutcome::NothingQualifies } else { CommandOutcome::Fine })
+    Ok(if answer.found.is_empty() { CommandOutcome::NoMatch } else { CommandOutcome::Success })
 }
 
-/// Nobody chooses their age, and years of work only grow; as far as the scheme can carry that.
+/// The wishes of the applicant, as far as the scheme supports them, and their description: the age
+/// stays, and the years of employment do not fall.
 fn wishes(offered: &OfferedScheme) -> (WishList, &'static str) {
     let fixed = || WishList { immutable: vec!["age".into()], ..WishList::default() };
     match offered.scheme().constraint {
         ConstraintKind::None => (WishList::default(), ""),
-        ConstraintKind::Zeros | ConstraintKind::Scaled => (fixed(), ", and your age must stay"),
+        ConstraintKind::Zeros | ConstraintKind::Scaled => (fixed(), ". Your age must not change"),
         ConstraintKind::Table => {
             let list = WishList { only_up: vec!["years_employed".into()], ..fixed() };
-            (list, ", your age must stay, and years of work only grow")
+            (list, ". Your age must not change, and years_employed must not fall")
         }
     }
 }
 
-/// What the servers' operators could see.
+/// What the operators of the servers could observe.
 #[derive(Default)]
 struct OperatorView {
-    /// What the first server is sent.
+    /// The payloads that server 1 received.
     payloads: Vec<Vec<u8>>,
-    /// From the first message of a round to its last response.
-    rounds: Vec<(Instant, Instant)>,
+    /// For each step: departure of its first message and arrival of its last response.
+    steps: Vec<(Instant, Instant)>,
 }
 
 impl OperatorView {
-    fn exchanged(&mut self, round: usize, from: Instant, to: Instant) {
-        match self.rounds.get_mut(round) {
+    fn record(&mut self, step: usize, from: Instant, to: Instant) {
+        match self.steps.get_mut(step) {
             Some((first, last)) => (*first, *last) = ((*first).min(from), (*last).max(to)),
-            None => self.rounds.push((from, to)),
+            None => self.steps.push((from, to)),
         }
     }
 }
 
-/// Looks over a server's shoulder.
+/// A transport that records what its server observes.
 struct RecordingTransport {
     inner: Arc<dyn Transport>,
-    seen: Arc<Mutex<OperatorView>>,
+    view: Arc<Mutex<OperatorView>>,
+    /// Number of messages sent.
     sent: Mutex<usize>,
 }
 
@@ -176,21 +194,21 @@ impl Exchange for RecordingTransport {
         self.inner.clock()
     }
 
-    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
-        self.inner.greet()
+    fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+        self.inner.fetch_manifest()
     }
 
     fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let from = Instant::now();
-            if let (Ok(mut opened), Ok(mut seen)) = (Message::decode(&call.message), self.seen.lock())
-                && opened.server == 1
+            if let (Ok(mut message), Ok(mut view)) = (Message::decode(&call.message), self.view.lock())
+                && message.server == 1
             {
-                seen.payloads.push(std::mem::take(&mut opened.payload));
+                view.payloads.push(std::mem::take(&mut message.payload));
             }
             let result = self.inner.send(call, response).await;
-            if let (Ok(mut sent), Ok(mut seen)) = (self.sent.lock(), self.seen.lock()) {
-                seen.exchanged(*sent, from, Instant::now());
+            if let (Ok(mut sent), Ok(mut view)) = (self.sent.lock(), self.view.lock()) {
+                view.record(*sent, from, Instant::now());
                 *sent += 1;
             }
             result
@@ -198,7 +216,7 @@ impl Exchange for RecordingTransport {
     }
 }
 
-/// What took how long.
+/// The duration of each part of the demo.
 struct Times {
     last: Instant,
     laps: Vec<(&'static str, Duration)>,
@@ -216,21 +234,23 @@ impl Times {
     }
 }
 
-struct Shown<'a> {
+/// Everything that the demo prints.
+struct DemoReport<'a> {
     args: &'a Args,
     offered: &'a OfferedScheme,
     texts: &'a [String],
-    wanted: &'static str,
+    wishes: &'static str,
     schema: &'a Schema,
     answer: &'a Answer,
-    seen: OperatorView,
+    view: OperatorView,
     times: Times,
 }
 
-impl Shown<'_> {
+impl DemoReport<'_> {
     fn text(&self) {
-        let (rows, servers) = (render::grouped(self.args.rows.into()), self.offered.servers());
-        println!("A lender keeps {rows} accepted loan applications (made up, seed {}).", self.args.seed);
+        let (rows, servers) =
+            (render::count(self.args.rows.into(), "accepted loan application"), self.offered.servers());
+        println!("A lender has {rows} (generated, seed {}).", self.args.seed);
         println!("  Its rule: {}.", demo_loans::RULE);
         println!("You applied and were rejected. Your application:");
         let columns = self.schema.columns();
@@ -238,63 +258,64 @@ impl Shown<'_> {
             columns.iter().zip(self.texts).map(|(column, text)| format!("{} {text}", column.name)).collect();
         println!("  {}", yours.join(", "));
         println!(
-            "You ask {servers} servers with scheme {} who is nearest among the accepted{}.\n",
-            self.args.scheme, self.wanted
+            "You search for the nearest accepted application on {servers} servers with scheme {}{}.\n",
+            self.args.scheme, self.wishes
         );
         match self.answer.found.first() {
             Some(explanation) => {
-                println!("The nearest accepted applicant differs from you in:");
+                println!("The nearest accepted application differs from yours in:");
                 print!("{}", render::changes(&explanation.changes));
                 println!("{}", render::cost(explanation));
                 match self.answer.matching_rows {
-                    Some(rows) => println!("  {} rows qualified\n", render::grouped(rows as u64)),
-                    None => println!("  how many others qualify, nobody learns\n"),
+                    Some(rows) => {
+                        let verb = if rows == 1 { "matches" } else { "match" };
+                        println!("  {} {verb} your wishes\n", render::count(rows as u64, "row"));
+                    }
+                    None => println!("  this scheme does not reveal how many rows match\n"),
                 }
             }
-            None => println!("Nobody among the accepted qualifies.\n"),
+            None => println!("No accepted row matches your wishes.\n"),
         }
         println!(
-            "What server 1 saw of your question, {} in all; here is how each message begins:",
-            render::bytes(self.seen_bytes())
+            "What server 1 saw of your query: {}. The first bytes of each message:",
+            render::bytes(self.observed_bytes())
         );
-        for payload in &self.seen.payloads {
+        for payload in &self.view.payloads {
             println!("  {}…", hex::encode(payload.get(..32).unwrap_or(payload)));
         }
-        println!(
-            "  {:.1} % of its bits are ones. Every other question looks the same: uniform noise, exactly.\n",
-            self.ones()
-        );
+        println!("  {:.1} % of the bits are ones. The bytes are uniformly random, whatever you ask.\n", self.ones());
         let traffic = &self.answer.traffic;
-        println!("Bytes up {}, down {}, all servers together.", render::bytes(traffic.up), render::bytes(traffic.down));
+        println!("Traffic of all servers: {} up, {} down.", render::bytes(traffic.up), render::bytes(traffic.down));
         for (what, took) in &self.times.laps {
             println!("  {:>8.1} ms  {what}", took.as_secs_f64() * 1e3);
         }
-        for (number, (from, to)) in self.seen.rounds.iter().enumerate() {
+        for (number, (from, to)) in self.view.steps.iter().enumerate() {
             let what = match self.offered {
                 OfferedScheme::Scans(instance) if number < instance.phases() => "phase",
                 OfferedScheme::Scans(_) => "record fetch",
-                OfferedScheme::Sealed(_) => "the servers' search among themselves",
+                OfferedScheme::Sealed(_) => "computation between the servers",
             };
-            println!("  {:>8.1} ms  of it in round {}, {what}", (*to - *from).as_secs_f64() * 1e3, number + 1);
+            println!("  {:>8.1} ms  of it in step {}, {what}", (*to - *from).as_secs_f64() * 1e3, number + 1);
         }
     }
 
     fn json(&self) -> Result<(), CommandError> {
         let laps: Vec<_> = self.times.laps.iter().map(|(what, took)| (*what, took.as_secs_f64() * 1e3)).collect();
         let mut document = serde_json::to_value(self.answer).map_err(CommandError::machine)?;
-        let payloads = self.seen.payloads.iter();
+        let payloads = self.view.payloads.iter();
         document["seen_by_server_1"] = payloads.map(hex::encode).collect();
         document["milliseconds"] = serde_json::json!(laps.into_iter().collect::<std::collections::BTreeMap<_, _>>());
         println!("{document}");
         Ok(())
     }
 
-    fn seen_bytes(&self) -> u64 {
-        self.seen.payloads.iter().map(|payload| payload.len() as u64).sum()
+    fn observed_bytes(&self) -> u64 {
+        self.view.payloads.iter().map(|payload| payload.len() as u64).sum()
     }
 
+    /// The percentage of ones among the bits that server 1 received.
     fn ones(&self) -> f64 {
-        let ones: u64 = self.seen.payloads.iter().flatten().map(|byte| u64::from(byte.count_ones())).sum();
-        100.0 * ones as f64 / (8 * self.seen_bytes()).max(1) as f64
+        let ones: u64 = self.view.payloads.iter().flatten().map(|byte| u64::from(byte.count_ones())).sum();
+        100.0 * ones as f64 / (8 * self.observed_bytes()).max(1) as f64
     }
 }

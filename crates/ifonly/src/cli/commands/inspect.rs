@@ -1,24 +1,28 @@
-//! `ifonly inspect`: what a bundle holds, or what servers offer, and what their schemes cost.
+//! `ifonly inspect`: the manifest of a bundle or of running servers, with the traffic of each
+//! scheme.
 
 use crate::cli::exit::{CommandError, CommandOutcome, out, out_json};
 use ifonly_bundle::{Bundle, summarise};
 use ifonly_values::manifest::Manifest;
 use std::path::Path;
 
-/// Show what a bundle holds, or what servers offer: columns, operators, schemes, and the digest
-/// that `ask --manifest` pins.
+/// Show the manifest of a bundle or of running servers.
+///
+/// The output lists columns, operators, schemes with their traffic, and the values that `ifonly
+/// ask` can require: digest (--manifest), public key (--signer) and threshold (--threshold).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example: ifonly inspect loans.bundle --json
-         ifonly inspect https://a.example https://b.example")]
+Examples:
+  ifonly inspect loans.bundle --check
+  ifonly inspect https://a.example https://b.example --json")]
 pub(crate) struct Args {
-    /// A bundle, or the addresses of all servers, whose manifests are compared.
+    /// Bundle, or the addresses of all servers. The manifests of the servers must be equal.
     #[arg(value_name = "BUNDLE|URL", required = true)]
     subject: Vec<String>,
-    /// Print the manifest, its digest and the schemes as JSON.
+    /// Print manifest, digest and schemes as JSON instead of text.
     #[arg(long)]
     json: bool,
-    /// Check rows and records of a bundle too, not only its manifest.
+    /// Also verify the checksums of rows and records of a bundle, which reads all of it.
     #[arg(long)]
     check: bool,
     #[cfg(feature = "ask")]
@@ -33,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         true => out_json(&summary)?,
         false => out(&summary.to_string())?,
     }
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }
 
 fn manifest(args: &Args) -> Result<Manifest, CommandError> {
@@ -44,7 +48,9 @@ fn manifest(args: &Args) -> Result<Manifest, CommandError> {
         return Ok(client.manifest().clone());
     }
     let [bundle] = args.subject.as_slice() else {
-        return Err(CommandError::Input("give one bundle, or the addresses of all servers".into()));
+        return Err(CommandError::Input(
+            "give one bundle, or the addresses of all servers (http:// or https://)".into(),
+        ));
     };
     match args.check {
         true => Ok(Bundle::open(Path::new(bundle)).map_err(CommandError::input)?.manifest().clone()),

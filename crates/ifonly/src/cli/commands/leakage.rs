@@ -1,4 +1,4 @@
-//! `ifonly leakage`: the lab's command, with rows from a bundle where one is given.
+//! `ifonly leakage`: the leakage computation of `ifonly-lab`, optionally for the rows of a bundle.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
 use ifonly_bundle::Bundle;
@@ -6,31 +6,31 @@ use ifonly_lab::cli::{LeakageArgs, leakage, leakage_of};
 use ifonly_lab::leakage::Population;
 use std::path::PathBuf;
 
-/// Compute how much a search reveals about the database, exactly or by sampling.
+/// Compute how many bits one search reveals about the rows, exactly or by sampling.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757
-  ifonly leakage --scheme mask --dmin 2 --r 10 --d 6 --m 100 --samples 6400
+  ifonly leakage --scheme mask --d-min 2 --r 10 --d 6 --m 100 --samples 6400
   ifonly leakage --scheme gated --bundle loans.bundle --m 50 --immutable 2 --samples 20000 --json
 
-The rows are drawn without replacement from all points but x (or from --bundle or --rows), x is uniform: the paper's model. The
-number of servers and the threshold decide who may collude, not what the user decodes, so they change nothing here.")]
+Model of the paper: the profile x is uniform; the rows are drawn without replacement from all points except x, or from
+--bundle or --rows. The number of servers and the threshold do not matter, because the user decodes the same values.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: LeakageArgs,
-    /// Draw rows, and people who ask, from this bundle's rows
+    /// Bundle from whose rows both rows and profiles are drawn
     #[arg(long, value_name = "BUNDLE", conflicts_with_all = ["rows", "queries", "r", "d"])]
     bundle: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Some(path) = &args.bundle else {
-        return leakage(&args.lab).map(|()| CommandOutcome::Fine).map_err(CommandError::machine);
+        return leakage(&args.lab).map(|()| CommandOutcome::Success).map_err(CommandError::machine);
     };
     let bundle = Bundle::open(path).map_err(CommandError::input)?;
     let rows = ifonly::bundle_rows::levels(&bundle);
     let population = Population::Rows { rows: &rows, queries: &rows };
     print!("{}", leakage_of(&args.lab, population).map_err(CommandError::input)?);
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }

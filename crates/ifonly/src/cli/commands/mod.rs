@@ -1,10 +1,9 @@
-//! One file per command.
+//! The commands, one file each: arguments, help text and `run`.
 
 #[cfg(feature = "ask")]
 pub(crate) mod ask;
 #[cfg(feature = "lab")]
 pub(crate) mod attack;
-#[cfg(feature = "bench")]
 pub(crate) mod bench;
 #[cfg(feature = "build")]
 pub(crate) mod build;

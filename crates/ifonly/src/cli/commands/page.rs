@@ -1,4 +1,4 @@
-//! `ifonly page`: the page for people, told whom to ask.
+//! `ifonly page`: the web page, configured for the servers of one deployment.
 
 use crate::cli::connection_args::PinArgs;
 use crate::cli::exit::{CommandError, CommandOutcome};
@@ -6,7 +6,7 @@ use crate::cli::render;
 use crate::local::page::Page;
 use std::path::PathBuf;
 
-/// The page on which people ask, for a host that is neither the institution nor an operator.
+/// Build the web page for users. Its host should be neither the institution nor an operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -18,20 +18,22 @@ enum Command {
     Build(Box<BuildArgs>),
 }
 
-/// Write the page's files for these servers into a folder; any host of static files will do.
+/// Write the files of the page into a folder, configured for these servers.
+///
+/// Any web server for static files can host the folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly page build site --server https://a.example --server https://b.example --threshold 1
-docs/web.md says how to host it, and why not at an operator.")]
+docs/web.md explains how to host the page, and why no operator should.")]
 struct BuildArgs {
-    /// A new folder.
+    /// Folder to write; must be new or empty.
     folder: PathBuf,
-    /// A server's address; give all of them.
+    /// Address of a server; repeat the flag for all servers.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
     #[command(flatten)]
     pins: PinArgs,
-    /// Where the built page is, if not beside the program or in its workspace.
+    /// Folder of the compiled page; default: beside the program or in its workspace.
     #[arg(long, value_name = "DIR")]
     page_dir: Option<PathBuf>,
 }
@@ -41,8 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), None)?;
     page.write(&args.folder)?;
     render::out(&format!(
-        "{} has the page. Every server must allow the origin at which you host it ([cors] in its configuration).\n",
+        "wrote the page to {}; every server must allow the origin of its host ([cors] in the server's configuration)\n",
         args.folder.display()
     ))?;
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }

@@ -1,18 +1,20 @@
-//! `ifonly profile`: a profile to fill in, from what the servers say about their columns.
+//! `ifonly profile`: a template of a profile, made from the public manifest of the servers.
 
 use crate::cli::connection_args::ConnectionArgs;
 use crate::cli::exit::{CommandError, CommandOutcome};
 use crate::cli::{connection_args, render};
 use ifonly_client::Pins;
 
-/// Write a profile to fill in: every column with its kind, unit, range or values. Asks for nothing
-/// but the public manifest.
+/// Print a profile to fill in: every column with its kind, unit, range or values.
+///
+/// The client fetches only the public manifest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example: ifonly profile https://a.example https://b.example > me.toml
-         ifonly ask --server https://a.example --server https://b.example --profile me.toml")]
+Example:
+  ifonly profile https://a.example https://b.example > me.toml
+  ifonly ask --server https://a.example --server https://b.example --profile me.toml")]
 pub(crate) struct Args {
-    /// The servers' addresses, all of them.
+    /// Addresses of all servers.
     #[arg(value_name = "URL", required = true)]
     servers: Vec<String>,
     #[command(flatten)]
@@ -22,5 +24,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let client = connection_args::run(args.connection.connect(&args.servers, &Pins::default()))?;
     render::out(&ifonly_client::template(client.manifest()))?;
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }

@@ -1,6 +1,7 @@
-//! `ifonly serve`: one server, from a configuration file, from flags, or from both.
+//! `ifonly serve`: runs one server, configured by a file, by flags, or by both.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
+use crate::cli::hints;
 use ifonly_server::config::{self, Config, ConfigError, TlsConfig};
 use ifonly_server::daemon::{self, DaemonError};
 use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, RandomnessMode};
@@ -8,92 +9,97 @@ use ifonly_server::shards::ShardsConfig;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve a bundle as one of the servers.
+/// Serve a bundle as one server of a deployment.
 ///
-/// Prints the address it bound, then serves until SIGINT or SIGTERM; SIGHUP takes up the
-/// configuration, bundle, tokens and certificate again.
+/// Prints its address when it is ready. SIGINT and SIGTERM stop the server. SIGHUP reloads
+/// configuration, bundle, tokens and certificate.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-Example: ifonly serve loans.bundle --index 1 --key root.key --listen 0.0.0.0:8443 --cert server.pem --cert-key server.key
-         ifonly serve --config server.toml
-         ifonly serve parts/frontend --index 1 --key root.key --shards 10.0.0.4:7001,10.0.0.5:7001 --shards-cert inside.pem --shards-key inside.key --listen 127.0.0.1:8443")]
+Examples:
+  ifonly serve --config server.toml
+  ifonly serve loans.bundle --index 1 --key root.key --listen 0.0.0.0:8443 \\
+      --cert server.pem --cert-key server.key --max-concurrent 8
+  ifonly serve parts/frontend --index 1 --key root.key --shards 10.0.0.4:7001,10.0.0.5:7001 \\
+      --shards-cert inside.pem --shards-key inside.key --listen 127.0.0.1:8443
+
+docs/configuration.md describes all settings, docs/runbook.md the tasks of an operator.")]
 pub(crate) struct Args {
-    /// The bundle, made by `ifonly build`. A front with shards needs only its manifest and
-    /// checksums.
+    /// Bundle built by `ifonly build`. A frontend with shards needs only the directory frontend/
+    /// that `ifonly split` writes.
     bundle: Option<PathBuf>,
-    /// A configuration file; docs/server.toml shows every key. Flags override it.
+    /// Configuration file; docs/server.toml shows every key. Flags override it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which server this is, counted from 1.
+    /// Index of this server, counted from 1. Every operator has a different index.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     index: Option<u8>,
-    /// Root keys, one per key epoch.
+    /// Root key file; repeat the flag for several key epochs.
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// Where to listen, HOST:PORT; port 0 takes a free one. 127.0.0.1:0 unless given here or in the
-    /// file.
+    /// Address for clients, HOST:PORT; port 0 selects a free port. Default 127.0.0.1:0.
     #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     listen: Option<SocketAddr>,
-    /// Where to listen for operators: health, readiness and metrics.
+    /// Address for health, readiness and metrics, HOST:PORT; default: none.
     #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     admin: Option<SocketAddr>,
-    /// Allow the admin port on another address than loopback, on a network of your own.
+    /// Allow an admin address other than loopback, on a private network.
     #[arg(long)]
     public_admin: bool,
-    /// The certificate chain, PEM.
+    /// Certificate chain, PEM. Without it the server speaks plain HTTP.
     #[arg(long, value_name = "FILE", requires = "cert_key")]
     cert: Option<PathBuf>,
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
-    /// Where the server before this one connects, for sealed searches.
+    /// Address on which this server accepts its previous peer (sealed search).
     #[arg(long, value_name = "ADDRESS", requires_all = ["next", "next_cert", "previous_cert"])]
     peers_listen: Option<SocketAddr>,
-    /// The server after this one, for sealed searches: where it listens for peers; all its fronts,
-    /// if it has several.
+    /// Address on which the next server accepts this one (sealed search); if the next server has
+    /// several frontends, the addresses of all.
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "peers_listen")]
     next: Vec<String>,
-    /// The certificate of the server after this one, PEM.
+    /// Certificate of the next server, PEM (sealed search).
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     next_cert: Option<PathBuf>,
-    /// The certificate of the server before this one, PEM.
+    /// Certificate of the previous server, PEM (sealed search).
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     previous_cert: Option<PathBuf>,
-    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each, or as they print
-    /// it.
+    /// Run as a frontend: read rows from these shards, HOST:PORT each, or as `ifonly shard` prints
+    /// the address.
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     shards: Vec<String>,
-    /// A file with the address of a shard on each line, read again when it changes.
+    /// File with one shard address per line; the server reads it again when it changes.
     #[arg(long, value_name = "FILE")]
     shards_file: Option<PathBuf>,
-    /// The certificate that fronts and shards of this server show each other, PEM.
+    /// Certificate of the frontends and shards of this server, PEM; created by `ifonly keygen
+    /// --shard-certificate`.
     #[arg(long, value_name = "FILE", requires = "shards_key")]
     shards_cert: Option<PathBuf>,
-    /// That certificate's private key, PEM.
+    /// Private key of the shard certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "shards_cert")]
     shards_key: Option<PathBuf>,
-    /// Where random bits between the servers of a sealed search come from: `system` (perfect
-    /// privacy towards each server, the default) or `keys` (half the traffic between servers,
-    /// computational privacy). The same at all three.
+    /// Source of random bits between the servers of a sealed search; equal at all three servers.
+    /// `system` (default): information-theoretic privacy towards each server. `keys`: half the
+    /// traffic between servers, computational privacy.
     #[arg(long, value_name = "SOURCE")]
     randomness: Option<RandomnessMode>,
-    /// Allow plain HTTP beyond loopback, behind a TLS terminator.
+    /// Allow plain HTTP on other addresses than loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
-    /// Requests at work at once.
+    /// Maximum concurrent requests; default: number of CPU cores.
     #[arg(long, value_name = "N")]
     max_concurrent: Option<usize>,
-    /// Requests that may wait.
+    /// Maximum queued requests; default 64.
     #[arg(long, value_name = "N")]
     queue: Option<usize>,
-    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without
-    /// query contents.
+    /// Log level: error, warn, info or debug. The log is JSON lines on standard error; it never
+    /// contains queries.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: String,
 }
 
 impl Args {
-    /// The file, with the flags over it.
+    /// The configuration file, overridden by the flags.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut config = match &self.config {
             Some(path) => Config::load(path)?,
@@ -131,7 +137,7 @@ impl Args {
             }
         }
         if let Some(randomness) = self.randomness {
-            let missing = ConfigError::Missing { what: "the address for peers", flag: "--peers-listen" };
+            let missing = ConfigError::Missing("peers.listen");
             config.peers.as_mut().ok_or(missing)?.randomness = randomness;
         }
         config.plain_http |= self.plain_http;
@@ -142,12 +148,13 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
-    log(&args.log)?;
+    start_log(&args.log)?;
     let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
-    let secure = args.config().map_err(CommandError::input)?.tls.is_some();
-    let again = args.clone();
-    let served = runtime.block_on(daemon::run(
-        move || again.config(),
+    let config = args.config().map_err(|error| CommandError::input(hints::for_daemon(&error.into())))?;
+    let secure = config.tls.is_some();
+    let reload_args = args.clone();
+    let result = runtime.block_on(daemon::run(
+        move || reload_args.config(),
         |server, peers| {
             println!("listening on {}://{}", if secure { "https" } else { "http" }, server.address());
             if let Some(address) = peers {
@@ -158,25 +165,24 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
             }
         },
     ));
-    // Stopped while it was reading, it does not read on.
+    // A signal may have stopped the server while it was loading; the loading thread is abandoned.
     runtime.shutdown_background();
-    end(served)
+    outcome(result)
 }
 
-/// What became of a process that serves.
-pub(crate) fn end(served: Result<(), DaemonError>) -> Result<CommandOutcome, CommandError> {
-    match served {
-        Ok(()) => Ok(CommandOutcome::Fine),
+/// The outcome of a server or shard process.
+pub(crate) fn outcome(result: Result<(), DaemonError>) -> Result<CommandOutcome, CommandError> {
+    match result {
+        Ok(()) => Ok(CommandOutcome::Success),
         Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(CommandError::machine(error)),
-        Err(error) => Err(CommandError::input(error)),
+        Err(error) => Err(CommandError::input(hints::for_daemon(&error))),
     }
 }
 
-/// JSON lines on standard error.
-pub(crate) fn log(level: &str) -> Result<(), CommandError> {
-    let level: tracing_subscriber::filter::LevelFilter = level
-        .parse()
-        .map_err(|_| CommandError::Input(format!("--log {level}: it is one of error, warn, info, debug")))?;
+/// Starts the log: JSON lines on standard error.
+pub(crate) fn start_log(level: &str) -> Result<(), CommandError> {
+    let level: tracing_subscriber::filter::LevelFilter =
+        level.parse().map_err(|_| CommandError::Input(format!("--log {level}: use error, warn, info or debug")))?;
     tracing_subscriber::fmt().json().with_max_level(level).with_writer(std::io::stderr).init();
     Ok(())
 }

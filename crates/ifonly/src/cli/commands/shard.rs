@@ -1,6 +1,6 @@
-//! `ifonly shard`: some rows of one server, for its fronts.
+//! `ifonly shard`: serves a range of rows to the frontends of one server.
 
-use crate::cli::commands::serve::{end, log};
+use crate::cli::commands::serve::{outcome, start_log};
 use crate::cli::exit::{CommandError, CommandOutcome};
 use ifonly_bundle::BundleMetadata;
 use ifonly_server::config::{self, Limits};
@@ -9,72 +9,78 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Hold some rows of a server whose rows do not fit one machine.
+/// Serve a range of rows to the frontends of one server, if the rows do not fit one machine.
 ///
-/// A shard answers the fronts of its server (`ifonly serve --shards`) and nobody else: both show
-/// the same certificate. It prints the address it bound, then answers until SIGINT or SIGTERM. A
-/// new bundle needs new shards, beside the old ones until the fronts have taken it up.
+/// A shard answers only frontends (`ifonly serve --shards`) that show the same certificate. It
+/// prints its address when it is ready. SIGINT and SIGTERM stop it. A shard does not reload: for a
+/// new bundle, start new shards, and stop the old ones after the frontends have reloaded.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-Example: ifonly keygen --certificate inside.pem
-         ifonly shard loans.bundle --rows 0:5000000 --key root.key --cert inside.pem --cert-key inside.key --listen 10.0.0.4:7001
-         ifonly shard parts/part-0 --key root.key --cert inside.pem --cert-key inside.key --listen 10.0.0.4:7001")]
+Examples:
+  ifonly keygen --shard-certificate inside.pem
+  ifonly split loans.bundle --parts 2 -o parts
+  ifonly shard parts/part-0 --key root.key --cert inside.pem --cert-key inside.key --listen 10.0.0.4:7001
+  ifonly shard loans.bundle --rows 0:5000000 --key root.key --cert inside.pem --cert-key inside.key \\
+      --listen 10.0.0.4:7001 --max-concurrent 8 --buffer-megabytes 2048")]
 pub(crate) struct Args {
-    /// A bundle, or a part of one made by `ifonly split`.
+    /// Bundle, or a part of a bundle written by `ifonly split`.
     bundle: PathBuf,
-    /// Which rows of a whole bundle, counted from 0: FIRST:END, without END itself. Either may be
-    /// left out.
-    #[arg(long, value_name = "A:B", value_parser = rows)]
+    /// Rows of a whole bundle, counted from 0; END is excluded. Default: from row 0, to the last
+    /// row.
+    #[arg(long, value_name = "[FIRST]:[END]", value_parser = rows)]
     rows: Option<(Option<usize>, Option<usize>)>,
-    /// Root keys, one per key epoch; those of the server.
+    /// Root key file of the server; repeat the flag for several key epochs.
     #[arg(long = "key", value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
-    /// The certificate that fronts and shards of this server show each other, PEM.
+    /// Certificate of the frontends and shards of this server, PEM; created by `ifonly keygen
+    /// --shard-certificate`.
     #[arg(long, value_name = "FILE")]
     cert: PathBuf,
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM.
     #[arg(long, value_name = "FILE")]
     cert_key: PathBuf,
-    /// Where to listen for fronts, HOST:PORT; port 0 takes a free one.
+    /// Address for frontends, HOST:PORT; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = config::address)]
     listen: SocketAddr,
-    /// Where to listen for operators: health, readiness and metrics.
+    /// Address for health, readiness and metrics, HOST:PORT; default: none.
     #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     admin: Option<SocketAddr>,
-    /// Allow the admin port on another address than loopback, on a network of your own.
+    /// Allow an admin address other than loopback, on a private network.
     #[arg(long)]
     public_admin: bool,
-    /// Requests at work at once; each may take two values of memory per row, of up to 8 bytes each,
-    /// or four where answers are verified.
+    /// Maximum concurrent requests; default: number of CPU cores. Each request needs up to 16 bytes
+    /// of memory per row, or 32 with verified answers.
     #[arg(long, value_name = "N")]
     max_concurrent: Option<usize>,
-    /// Memory for values that wait for their front, because the person there reads slowly; beyond
-    /// that those that have waited longest give way.
+    /// Memory for buffered responses, in megabytes; at the limit the oldest is evicted. Default
+    /// 1024.
     #[arg(long, value_name = "MB")]
     buffer_megabytes: Option<u64>,
-    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without
-    /// query contents.
+    /// Log level: error, warn, info or debug. The log is JSON lines on standard error; it never
+    /// contains queries.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: String,
 }
 
-/// `A:B`, `A:` or `:B`.
+/// Parses `FIRST:END`, `FIRST:`, `:END` or `:`.
 fn rows(text: &str) -> Result<(Option<usize>, Option<usize>), String> {
-    let wrong = || "write it as FIRST:END, such as 0:1000; rows count from 0".to_owned();
-    let (first, end) = text.split_once(':').ok_or_else(wrong)?;
+    let invalid = || "use FIRST:END, such as 0:1000; rows are counted from 0".to_owned();
+    let (first, end) = text.split_once(':').ok_or_else(invalid)?;
     let number = |text: &str| match text.is_empty() {
         true => Ok(None),
-        false => text.parse().map(Some).map_err(|_| wrong()),
+        false => text.parse().map(Some).map_err(|_| invalid()),
     };
     let (first, end) = (number(first)?, number(end)?);
     match (first.unwrap_or(0), end) {
-        (first, Some(end)) if first >= end => Err(format!("{first}:{end} are no rows")),
+        (first, Some(end)) if first >= end => {
+            Err(format!("{first}:{end} is empty; END is excluded and must be larger than FIRST"))
+        }
         _ => Ok((first, end)),
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
-    log(&args.log)?;
+    start_log(&args.log)?;
     let mut limits = Limits::default();
     limits.max_concurrent = args.max_concurrent.unwrap_or(limits.max_concurrent).max(1);
     limits.buffer_megabytes = args.buffer_megabytes.unwrap_or(limits.buffer_megabytes);
@@ -100,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         limits,
     };
     let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
-    let served = runtime.block_on(shards::run(config, |shard, rows| {
+    let result = runtime.block_on(shards::run(config, |shard, rows| {
         if let Ok(address) = shard.address() {
             println!("listening on https://{address}");
         }
@@ -109,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         }
         println!("rows {}:{}", rows.start, rows.end);
     }));
-    // Stopped while it was reading, it does not read on.
+    // A signal may have stopped the shard while it was loading; the loading thread is abandoned.
     runtime.shutdown_background();
-    end(served)
+    outcome(result)
 }

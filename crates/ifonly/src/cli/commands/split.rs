@@ -1,25 +1,26 @@
-//! `ifonly split`: a bundle in parts, one for every shard.
+//! `ifonly split`: divides a bundle into parts, one for each shard.
 
 use crate::cli::exit::{CommandError, CommandOutcome, out};
+use crate::cli::hints;
 use ifonly_bundle::{Bundle, SplitError};
 use std::path::PathBuf;
 
-/// Cut a bundle into parts, so that every shard's machine gets its own rows and no others.
+/// Split a bundle into parts, so that each shard gets only its own rows.
 ///
-/// Writes DIR/part-0 and so on for `ifonly shard`, and DIR/front for `ifonly serve --shards`. The
-/// bundle itself stays as it is.
+/// Writes DIR/part-0, DIR/part-1, … for `ifonly shard`, and DIR/frontend for `ifonly serve
+/// --shards`. The bundle itself does not change.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example: ifonly split loans.bundle --parts 8 -o parts")]
 pub(crate) struct Args {
-    /// The bundle, made by `ifonly build`.
+    /// Bundle built by `ifonly build`.
     bundle: PathBuf,
-    /// How many parts, of nearly equal length.
+    /// Number of parts; their numbers of rows differ by at most 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parts: u32,
-    /// Where to write them: all of them, or none where something goes wrong.
+    /// Directory for the parts. After an error nothing is written.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Replace what a bundle was split into under that name.
+    /// Replace the parts in DIR, if it contains a split bundle.
     #[arg(long)]
     replace: bool,
 }
@@ -27,7 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let written =
         Bundle::split(&args.bundle, args.parts as usize, &args.output, args.replace).map_err(|error| match error {
-            SplitError::Write(error) => CommandError::of(error.category(), error),
+            SplitError::Write(error) => CommandError::from_category(error.category(), hints::for_build(&error)),
             error => CommandError::input(error),
         })?;
     for (name, rows) in written {
@@ -37,5 +38,5 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
             false => out(&format!("{}  rows {}:{}\n", path.display(), rows.start, rows.end))?,
         }
     }
-    Ok(CommandOutcome::Fine)
+    Ok(CommandOutcome::Success)
 }
