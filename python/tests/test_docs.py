@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -67,3 +68,21 @@ def test_types_hold(folder: Path) -> None:
         cwd=folder,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_schema_accepts_real_manifests_and_refuses_faulty_ones(folder: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    docs = HERE.parent.parent / "docs"
+    schema = json.loads((docs / "manifest.schema.json").read_text())
+    table = pd.DataFrame({"income": [1, 2, 3, 4], "job": ["nurse", "baker", "pilot", "nurse"], "ok": [1, 0, 1, 1]})
+    ifonly.build(table, folder / "built.bundle", accepted="ok", accept="1")
+    built = json.loads((folder / "built.bundle" / "manifest.json").read_text())
+    vectors = docs.parent / "vectors"
+    manifests = [built, *(json.loads(json.loads((vectors / name).read_text())["manifest"]) for name in ("values.json", "bundle.json"))]
+    for manifest in manifests:
+        jsonschema.validate(manifest, schema)
+        for fault in ({"unknown": 1}, {"rows": "many"}, {"threshold": 0}, {"schemes": []}):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate({**manifest, **fault}, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({key: value for key, value in manifest.items() if key != "key_epochs"}, schema)

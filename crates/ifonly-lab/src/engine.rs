@@ -169,8 +169,8 @@ impl Engine {
         Ok((values, self.record(Some(0), parent, random)?))
     }
 
-    /// The levels of the record at a position in the row order of a search; a dummy query without a
-    /// position.
+    /// Fetches the record at a position in the row order of a search, and returns its levels.
+    /// Without a position, it sends a dummy query and returns no levels.
     fn record(
         &self,
         position: Option<usize>,

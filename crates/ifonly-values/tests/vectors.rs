@@ -1,6 +1,6 @@
 //! `vectors/values.json`: a manifest and its digest, values as levels, a record, wishes as tables,
-//! wishes that must be refused, and texts in every notation. Written by `IFONLY_BLESS=1 cargo test -p ifonly-values --test vectors`; `vectors/values.py`
-//! recomputes it from docs/protocol.md alone.
+//! wishes that must be refused, and texts in every notation. Written by `IFONLY_BLESS=1 cargo test
+//! -p ifonly-values --test vectors`; `vectors/values.py` recomputes it from docs/protocol.md alone.
 
 use ifonly_core::scheme;
 use ifonly_values::manifest::{Manifest, ManifestFields};

@@ -20,20 +20,20 @@ fn page() -> String {
         "# Schemes\n\n\
          `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` generates this page from the scheme\n\
          descriptions in `crates/ifonly-core/src/scheme/`. Do not edit it.\n\n\
-         - *Elements* are field elements, over all servers, without the record.\n\
-         - *Bytes* are packed payloads, over all servers, without headers.\n\
+         - *Elements* are field elements, over all servers, without record fetches.\n\
+         - *Bytes* are packed payloads and answers, over all servers, without headers.\n\
          - A vector in parentheses is sent again in phase 1, because servers keep no state. It counts in the\n  \
            bytes, not in the elements.\n\
-         - Elements of `sealed` are integers mod 2^k, and its bits are k.\n\n\
+         - `sealed` has integers mod 2^k of k bits, and 8 bytes down per server without records.\n\
+         - Letters are those of [protocol.md](protocol.md); *paper* is [that paper](paper.md).\n\n\
          T = 1 and S = B = 0. Larger values need more servers: N = κ + 1 + S + 2B, and κ grows with T.\n\
          Weights are at most 10, d_min = 10, p = 4, table entries are at most 10·R², and any number of\n\
          features may be immutable.\n\n\
          ## Wine: d = 11, R = 100, M = 500\n\n{}\n\
          ## Large database: d = 32, R = 255, M = 1,000,000\n\n{}\n\
          ## Verified answers: d = 11, R = 100, M = 500\n\n\
-         The client shares every vector twice, the second time scaled by a secret r. Schemes that are not\n\
-         linear in the shares have no verified variant. Mask schemes must not have one: a client that shares\n\
-         r = 0 would remove the masks.\n\n{}",
+         The client shares every vector twice, the second time scaled by a secret r. Rows without numbers\n\
+         say why their scheme has no verified variant.\n\n{}",
         table(&params(100, 11, 500)),
         table(&params(255, 32, 1_000_000)),
         table(&verified),

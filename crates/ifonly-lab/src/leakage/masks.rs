@@ -63,7 +63,7 @@ pub(crate) fn population(counts: &Counts) -> Classes {
 pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: SamplingRule) -> f64 {
     let mut windows = Windows::start(classes, d_min, drawing);
     for &(value, k) in z {
-        windows = windows.place(value, k);
+        windows = windows.add(value, k);
     }
     windows.log2_probability()
 }
@@ -112,11 +112,11 @@ fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Su
     while let Some(next) = windows.next_value(value) {
         value = next;
         for k in 1..=left {
-            let placed = windows.place(value, k);
-            if placed.states.is_empty() {
+            let extended = windows.add(value, k);
+            if extended.states.is_empty() {
                 break;
             }
-            descend(&placed, value, left - k, repeats + log2_factorial(k), sums);
+            descend(&extended, value, left - k, repeats + log2_factorial(k), sums);
         }
     }
 }
@@ -131,13 +131,13 @@ struct Windows<'a> {
     /// `2^scale`.
     states: Vec<(Counts, f64)>,
     scale: f64,
-    placed: u32,
+    added: u32,
 }
 
 impl<'a> Windows<'a> {
     fn start(classes: &'a Classes, d_min: u32, drawing: SamplingRule) -> Self {
         let states = vec![(Counts::new(), 1.0)];
-        Windows { classes, d_min: i64::from(d_min), drawing, states, scale: 0.0, placed: 0 }
+        Windows { classes, d_min: i64::from(d_min), drawing, states, scale: 0.0, added: 0 }
     }
 
     /// The classes from which a masked cost can have this value.
@@ -158,11 +158,11 @@ impl<'a> Windows<'a> {
     }
 
     /// Adds k masked costs of this value, which is larger than all previous ones.
-    fn place(&self, value: i64, k: u32) -> Self {
+    fn add(&self, value: i64, k: u32) -> Self {
         let window = self.window(value);
         let mut states: Vec<(Counts, f64)> = Vec::new();
         if self.states.len() > STATE_LIMIT {
-            return Windows { states: vec![(Counts::new(), f64::NAN)], placed: self.placed + k, ..*self };
+            return Windows { states: vec![(Counts::new(), f64::NAN)], added: self.added + k, ..*self };
         }
         for (taken, weight) in &self.states {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
@@ -181,7 +181,7 @@ impl<'a> Windows<'a> {
         let mut scale = self.scale;
         for j in 0..k {
             let left = match self.drawing {
-                SamplingRule::WithoutReplacement => self.classes.total - f64::from(self.placed + j),
+                SamplingRule::WithoutReplacement => self.classes.total - f64::from(self.added + j),
                 SamplingRule::WithReplacement => self.classes.total,
             };
             scale -= (left * self.d_min as f64).log2();
@@ -191,7 +191,7 @@ impl<'a> Windows<'a> {
             states.iter_mut().for_each(|(_, weight)| *weight /= peak);
             scale += peak.log2();
         }
-        Windows { states, scale, placed: self.placed + k, ..*self }
+        Windows { states, scale, added: self.added + k, ..*self }
     }
 
     /// Distributes `left` costs over the classes of the window, and pushes the resulting states.

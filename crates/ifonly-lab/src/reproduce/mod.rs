@@ -1,5 +1,5 @@
-//! The tables and figures of the paper, computed again. Each report item has our values beside the
-//! printed ones, and the reason where they differ.
+//! The tables and figures of the paper, computed again. Each report item has the values of
+//! ifonly beside the printed ones, and the reason where they differ.
 
 mod compas;
 mod costs;

@@ -244,7 +244,7 @@ impl ManifestFields {
         SignatureContext::new(&self.dataset.name, &self.dataset.version, &schema)
     }
 
-    /// The parameters of the schemes: [`ManifestFields::params`], the max levels and the rows.
+    /// The parameters of the schemes: the field `params`, the max levels and the rows.
     pub fn params(&self) -> Params {
         Params::from_manifest(&self.params, self.schema.max_levels(), self.rows)
     }

@@ -3,8 +3,8 @@
 //! - Numeric: the [`Notation`] parses the text, and the [`Scale`] maps the number to a level.
 //! - Ordinal: the level is the rank of the word.
 //! - Categorical: values are compared by equality, and a mismatch costs one full range. Two
-//!   categories have the levels 0 and R, so that squared differences of levels agree with that. More
-//!   categories have their index as level, which only cost tables can compare.
+//!   categories have the levels 0 and R, so that squared differences of levels agree with that.
+//!   More categories have their index as level, which only cost tables can compare.
 
 use super::SchemaError;
 use super::notation::Notation;

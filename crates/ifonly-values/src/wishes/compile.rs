@@ -22,7 +22,7 @@ pub struct CompiledWishes {
     pub notes: Vec<WishNote>,
     /// The cost that one unit of a decoded cost stands for.
     unit: Zeroizing<f64>,
-    /// What each changed feature adds to the decoded cost with [`Wishes::max_changes`]; otherwise
+    /// What each changed feature adds to the decoded cost with [`Wishes::max_changes()`]; otherwise
     /// 0.
     change_unit: Zeroizing<u64>,
     max_changes: Option<u64>,
@@ -129,7 +129,7 @@ impl Wishes {
             .collect()
     }
 
-    /// Costs as integers of at most `limit`. With [`Wishes::max_changes`], every changed feature
+    /// Costs as integers of at most `limit`. With [`Wishes::max_changes()`], every changed feature
     /// adds more than all distances together.
     fn integer_costs(&self, own: &[EncodedValue], costs: &[Vec<f64>], limit: u64) -> IntegerCosts {
         let largest_entry = |table: &Vec<f64>| table.iter().copied().fold(0.0, f64::max);

@@ -25,7 +25,8 @@ Examples:
   ifonly ask --server https://a.example --server https://b.example --profile me.toml \\
       --suggested-immutable --only-up years_employed --range amount=5000:20000 --max-changes 2
 
-FEATURES is a list of names separated by commas. Put a name or value that contains a comma in double quotes.
+FEATURES is a list of names separated by commas. Put a name or value that contains a comma in
+double quotes.
 
 Exit codes:
   0  a row was found

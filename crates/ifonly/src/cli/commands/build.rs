@@ -15,10 +15,10 @@ use std::io::IsTerminal;
 Examples:
   ifonly build applications.csv -o loans.bundle --target decision --accept yes
   ifonly build wine.parquet -o wine.bundle --target quality --accept '>=7' --levels 50 --servers 3
-  ifonly build loans.csv -o loans.bundle --target decision --accept yes --signing-key loans.signing.key \\
-      --scheme gated-tables --scheme mask --d-min 5
+  ifonly build loans.csv -o loans.bundle --target decision --accept yes \\
+      --signing-key loans.signing.key --scheme gated-tables --scheme mask --d-min 5
 
-docs/bundles.md describes kinds of columns, schema files and missing values; docs/schemes.md the schemes.")]
+docs/bundles.md describes columns, schema files and missing values; docs/schemes.md the schemes.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: BuildOptions,

@@ -14,8 +14,9 @@ Examples:
   ifonly leakage --scheme mask --d-min 2 --r 10 --d 6 --m 100 --samples 6400
   ifonly leakage --scheme gated --bundle loans.bundle --m 50 --immutable 2 --samples 20000 --json
 
-Model of the paper: the profile x is uniform; the rows are drawn without replacement from all points except x, or from
---bundle or --rows. The number of servers and the threshold do not matter, because the user decodes the same values.")]
+Model of the paper: the profile x is uniform; the rows are drawn without replacement from all
+points except x, or from --bundle or --rows. The number of servers and the threshold do not
+matter, because the user decodes the same values.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: LeakageArgs,

@@ -19,14 +19,15 @@ use std::path::PathBuf;
 Examples:
   ifonly keygen --shard-certificate inside.pem
   ifonly split loans.bundle --parts 2 -o parts
-  ifonly shard parts/part-0 --key root.key --cert inside.pem --cert-key inside.key --listen 10.0.0.4:7001
-  ifonly shard loans.bundle --rows 0:5000000 --key root.key --cert inside.pem --cert-key inside.key \\
-      --listen 10.0.0.4:7001 --max-concurrent 8 --buffer-megabytes 2048")]
+  ifonly shard parts/part-0 --key root.key --listen 10.0.0.4:7001 \\
+      --cert inside.pem --cert-key inside.key
+  ifonly shard loans.bundle --rows 0:5000000 --key root.key --listen 10.0.0.4:7001 \\
+      --cert inside.pem --cert-key inside.key --max-concurrent 8 --buffer-megabytes 2048")]
 pub(crate) struct Args {
     /// Bundle, or a part of a bundle written by `ifonly split`.
     bundle: PathBuf,
-    /// Rows of a whole bundle, counted from 0; END is excluded. Default: from row 0, to the last
-    /// row.
+    /// Rows of a whole bundle, counted from 0; END is excluded. Without FIRST, from row 0; without
+    /// END, to the last row. Default: all rows.
     #[arg(long, value_name = "[FIRST]:[END]", value_parser = rows)]
     rows: Option<(Option<usize>, Option<usize>)>,
     /// Root key file of the server; repeat the flag for several key epochs.
