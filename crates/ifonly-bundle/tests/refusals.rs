@@ -124,7 +124,7 @@ fn impossible_deployments_are_refused() {
     let csv = "a,b\n1,3\n2,9\n4,7\n";
     assert_contains(
         &refused(csv, "", |o| o.deployment.schemes = vec!["two-phase".into()]),
-        &["two-phase needs 3 servers", "there are 2"],
+        &["two-phase needs 3 servers", "the number of servers is 2"],
     );
     assert_contains(&refused(csv, "", |o| o.deployment.schemes = vec!["gatd".into()]), &["did you mean \"gated\""]);
     assert_contains(&refused(csv, "", |o| o.deployment.terms.threshold = Some(2)), &["gated-tables needs 3 servers"]);
@@ -135,7 +135,7 @@ fn impossible_deployments_are_refused() {
     };
     assert_contains(&refused(csv, "", tables), &["scheme table", "62"]);
     assert_contains(&refused(csv, "", |o| o.deployment.terms.top_limit = Some(0)), &["top_limit"]);
-    assert_contains(&refused(csv, "", |o| o.deployment.servers = Some(0)), &["there are 0"]);
+    assert_contains(&refused(csv, "", |o| o.deployment.servers = Some(0)), &["the number of servers is 0"]);
     let labels = "a,b\n1,x\n2,y\n4,z\n";
     assert_contains(
         &refused(labels, "", |o| o.deployment.default_scheme = Some("gated".into())),

@@ -34,12 +34,8 @@ impl MemoryServer {
     ) -> MemoryServer {
         let records: Vec<Vec<u8>> =
             rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        let header_context = HeaderContext {
-            digest,
-            epoch: key.epoch(),
-            record_length: 2 * instance.params().features(),
-            signer: None,
-        };
+        let header_context =
+            HeaderContext { digest, epoch: key.epoch(), record_length: 2 * instance.params().features(), signer: None };
         let protocol = ServerProtocol::new(
             index,
             header_context.digest,

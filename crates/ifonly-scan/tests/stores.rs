@@ -63,8 +63,8 @@ fn rows_survive_building_writing_and_mapping() {
 #[test]
 fn the_error_names_the_row_and_feature_that_are_wrong() {
     let refused = |max_levels: &[u32], rows: &[Vec<u16>]| RowStore::build(max_levels, rows).unwrap_err().to_string();
-    assert_eq!(refused(&[2, 2], &[vec![1, 2], vec![3, 0]]), "row 1, feature 0: level 3 is above 2");
-    assert_eq!(refused(&[2], &[vec![1, 2]]), "row 0 has 2 features instead of 1");
+    assert_eq!(refused(&[2, 2], &[vec![1, 2], vec![3, 0]]), "row 1, feature 0: level 3 is above the max level 2");
+    assert_eq!(refused(&[2], &[vec![1, 2]]), "row 0: the number of features is 2 instead of 1");
     assert_eq!(refused(&[], &[]), "the number of features is 0, but must be from 1 to 65536");
     assert_eq!(refused(&[65536], &[]), "feature 0 has max level 65536, but the largest is 65535");
 }
@@ -73,7 +73,7 @@ fn the_error_names_the_row_and_feature_that_are_wrong() {
 fn a_writer_accepts_the_announced_number_of_valid_rows() {
     let mut writer = RowWriter::new(vec![], &[2, 2], 3).unwrap();
     writer.push(&[0, 1]).unwrap();
-    assert_eq!(writer.push(&[0, 3]).unwrap_err().to_string(), "row 1, feature 1: level 3 is above 2");
+    assert_eq!(writer.push(&[0, 3]).unwrap_err().to_string(), "row 1, feature 1: level 3 is above the max level 2");
     writer.push(&[2, 2]).unwrap();
     assert!(matches!(writer.finish(), Err(StoreError::Count { have: 2, need: 3 })));
     // Space for the header and half a block.
@@ -122,7 +122,10 @@ fn levels_above_the_max_level_and_nonzero_padding_are_rejected() {
         RowStore::from_bytes(changed)
     };
     let level = with(4 * 5 + 1, 4).unwrap_err();
-    assert!(matches!(level, StoreError::Row(RowsError::Level { row: 5, feature: 1, level: 4, max_level: 3 })), "{level}");
+    assert!(
+        matches!(level, StoreError::Row(RowsError::Level { row: 5, feature: 1, level: 4, max_level: 3 })),
+        "{level}"
+    );
     // Byte 1 of the second group is padding; so is row 6 of the second block.
     assert!(matches!(with(256 + 1, 1), Err(StoreError::Padding)));
     assert!(matches!(with(512 + 4 * 6, 1), Err(StoreError::Padding)));
@@ -142,7 +145,10 @@ fn every_level_is_checked_against_the_max_level_of_its_feature() {
                 let mut changed = bytes.clone();
                 changed[at..at + count].copy_from_slice(&(range + 1).to_le_bytes()[..count]);
                 let refused = RowStore::from_bytes(changed).unwrap_err().to_string();
-                assert_eq!(refused, format!("row {row}, feature {k}: level {} is above {range}", range + 1));
+                assert_eq!(
+                    refused,
+                    format!("row {row}, feature {k}: level {} is above the max level {range}", range + 1)
+                );
             }
         }
     }
