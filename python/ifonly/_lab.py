@@ -22,7 +22,7 @@ def leakage(
     r: int | None = None,
     d: int | None = None,
     m: int | None = None,
-    dmin: int = 1,
+    d_min: int = 1,
     immutable: int = 0,
     within: int = 0,
     weights: Iterable[int] = (),
@@ -45,7 +45,7 @@ def leakage(
     [['gated', 'exact'], ['single-phase', 'exact']]
     """
     wanted: dict[str, Any] = {
-        "r": r, "d": d, "m": m, "dmin": dmin, "immutable": immutable, "within": within, "weights": list(weights), "p": p,
+        "r": r, "d": d, "m": m, "d_min": d_min, "immutable": immutable, "within": within, "weights": list(weights), "p": p,
         "metric": metric, "shuffle": shuffle, "replace": replace, "base": base, "samples": samples,
         "max_queries": max_queries, "seed": seed,
     }  # fmt: skip

@@ -74,9 +74,9 @@ use ifonly_algebra::{decode, field, gf256, interpolate, keys, random, row_functi
 pub mod aont;
 pub mod candidates;
 #[cfg(test)]
-mod describe;
+mod d_min;
 #[cfg(test)]
-mod dmin;
+mod describe;
 mod error;
 pub mod http_api;
 pub mod memory;

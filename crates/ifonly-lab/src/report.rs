@@ -82,7 +82,7 @@ pub fn write(
     };
     let pages: Vec<String> = items.iter().map(ReportItem::markdown).collect();
     save(format!("{name}.md"), format!("# {title}\n\n{preface}\n\n{}", pages.join("\n")))?;
-    let json = serde_json::json!({ "title": title, "exhibits": items });
+    let json = serde_json::json!({ "title": title, "items": items });
     save(format!("{name}.json"), format!("{json:#}\n"))?;
     for item in items {
         if let Some(plot) = &item.plot {

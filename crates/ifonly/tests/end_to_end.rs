@@ -402,7 +402,7 @@ fn the_radix_attack_recovers_all_rows_of_a_bundle() {
     let bundle = place.path("bundle");
     let document: serde_json::Value =
         serde_json::from_str(&fine(&["attack", "radix", "--bundle", &bundle, "--json"])).unwrap();
-    let rows = document["exhibits"][0]["rows"].as_array().unwrap();
+    let rows = document["items"][0]["rows"].as_array().unwrap();
     let cells: Vec<&str> = rows[0].as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
     assert_eq!((rows.len(), cells[0], cells.last()), (1, "gated-tables", Some(&"all")));
     let output = ifonly(&["attack", "linking", "--bundle", &bundle]);

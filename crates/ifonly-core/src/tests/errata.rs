@@ -1,7 +1,7 @@
 //! The paper's worked example, and its errata as computations (docs/paper.md).
 
 use super::common::{answer, play};
-use crate::dmin::{MaskRule, d_min};
+use crate::d_min::{MaskRule, d_min};
 use crate::field::{Field, FieldElement, ModulusRule};
 use crate::keys::RootKey;
 use crate::params::Params;

@@ -69,7 +69,7 @@ fn show(args: &AttackArgs, preface: &str, items: &[ReportItem]) -> Result<(), La
         None => Vec::new(),
     };
     if args.json {
-        return print(&format!("{}\n", json!({ "exhibits": items, "files": files })));
+        return print(&format!("{}\n", json!({ "items": items, "files": files })));
     }
     let pages: Vec<String> = items.iter().map(ReportItem::text_page).collect();
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();

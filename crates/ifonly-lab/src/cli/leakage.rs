@@ -39,7 +39,6 @@ pub struct LeakageArgs {
     pub m: Option<u32>,
     /// Masks are uniform on 0 to N-1 (mask schemes)
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[serde(rename = "dmin")]
     pub d_min: u32,
     /// Number of immutable features; the result is the mean over all sets of that size
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -149,7 +148,7 @@ pub fn leakage_of(args: &LeakageArgs, population: Population) -> Result<String, 
     let value = bits / args.base.log2();
     if args.json {
         let document = json!({
-            "scheme": model.scheme.name, "r": model.r, "d": model.d, "m": model.m, "dmin": model.d_min,
+            "scheme": model.scheme.name, "r": model.r, "d": model.d, "m": model.m, "d_min": model.d_min,
             "immutable": model.immutable, "shuffle": args.shuffle, "replace": args.replace, "threshold": args.threshold,
             "method": method, "bits": bits, "value": value, "base": args.base, "standard_error": standard_error,
             "seed": args.samples.map(|_| args.seed),

@@ -54,7 +54,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<(), LabError> {
     let files =
         report::write(&args.output, "reproduce", "Tables and figures of the paper, computed again", preface, &items)?;
     if args.json {
-        return print(&format!("{}\n", json!({ "exhibits": items, "files": files })));
+        return print(&format!("{}\n", json!({ "items": items, "files": files })));
     }
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names)

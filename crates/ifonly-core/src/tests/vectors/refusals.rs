@@ -396,7 +396,9 @@ fn refusal_vectors_have_the_problem_that_the_first_failed_check_gives() {
         let scheme = instance.scheme();
         let mut params = schemes::params(scheme, instance.params());
         // Fields without effect on these checks.
-        ["shuffle", "verified"].map(|name| params.as_object_mut().unwrap().remove(name));
+        for name in ["shuffle", "verified"] {
+            params.as_object_mut().unwrap().remove(name);
+        }
         let bound = (scheme.bound)(instance.params()) as u64;
         json!({ "scheme": scheme.name, "params": params, "bound": bound, "q": instance.field().q() })
     };
