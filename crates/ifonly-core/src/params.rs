@@ -17,7 +17,8 @@ macro_rules! parameters {
         #[serde(deny_unknown_fields)]
         pub struct Params {
             /// R_k: feature k holds the levels `0..=R_k`.
-            pub ranges: Vec<u32>,
+            #[serde(rename = "ranges")] // the key of the test vectors
+            pub max_levels: Vec<u32>,
             /// M, the number of accepted samples.
             pub rows: usize,
             $($(#[doc = $doc])+ pub $name: $type,)+
@@ -54,9 +55,9 @@ macro_rules! parameters {
         }
 
         impl Params {
-            /// The parameters of a manifest, for rows with these ranges.
-            pub fn from_manifest(params: &ManifestParams, ranges: Vec<u32>, rows: usize) -> Params {
-                Params { ranges, rows, $($name: params.$name,)+ }
+            /// The parameters of a manifest, for rows with these highest levels.
+            pub fn from_manifest(params: &ManifestParams, max_levels: Vec<u32>, rows: usize) -> Params {
+                Params { max_levels, rows, $($name: params.$name,)+ }
             }
         }
     };
@@ -64,11 +65,11 @@ macro_rules! parameters {
 
 parameters! {
     engine {
-        /// T: number of servers that may collude and learn nothing.
+        /// T: number of servers that may collude and learn nothing; default 1.
         threshold: usize = 1, flag(value_name = "T");
-        /// S: number of unresponsive servers tolerated.
+        /// S: number of unresponsive servers tolerated; default 0.
         silent: usize = 0, flag(value_name = "S");
-        /// B: number of lying servers corrected.
+        /// B: number of lying servers corrected; default 0.
         lying: usize = 0, flag(value_name = "B");
         /// List the rows in a fresh secret order in every search.
         shuffle: bool = true, flag(
@@ -77,19 +78,19 @@ parameters! {
         );
         /// Duplicate each query so that the client detects a lying server.
         verified: bool = false, flag(num_args = 0, default_missing_value = "true");
-        /// L1, the largest weight.
+        /// L1, the largest weight; default 10.
         weight_limit: u64 = 10, flag(value_name = "L1");
         /// F, the largest number of immutable features (single-phase schemes only); all by default.
         immutable_limit: usize = 0, flag(value_name = "F");
-        /// d_min of the mask schemes: masks are uniform on `0..d_min`.
+        /// d_min of the mask schemes: masks are uniform on `0..d_min`; default 1.
         d_min: u64 = 1, flag(value_name = "D_MIN");
-        /// p of the ℓ_p schemes; even.
+        /// p of the ℓ_p schemes; even; default 4.
         exponent: u32 = 4, flag(value_name = "P");
         /// The largest entry of a cost table; by default, what weights and counted changes need.
         cost_limit: u64 = 1, flag(value_name = "COST");
     }
     service {
-        /// The largest number of records that one search may fetch.
+        /// The largest number of records that one search may fetch; default 10.
         top_limit: usize = 10, flag(value_name = "K");
     }
 }
@@ -121,27 +122,27 @@ impl Params {
 
     /// Parameters of a plain deployment: T = 1, S = B = 0, no shuffle, no weights, any feature may
     /// be immutable, masks are 0.
-    pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
-        let widest = u64::from(ranges.iter().copied().max().unwrap_or(0));
+    pub fn new(max_levels: Vec<u32>, rows: usize) -> Params {
+        let widest = u64::from(max_levels.iter().copied().max().unwrap_or(0));
         let params = ManifestParams {
-            immutable_limit: ranges.len(),
+            immutable_limit: max_levels.len(),
             weight_limit: 1,
             exponent: 2,
             cost_limit: widest * widest,
             shuffle: false,
             ..ManifestParams::default()
         };
-        Params::from_manifest(&params, ranges, rows)
+        Params::from_manifest(&params, max_levels, rows)
     }
 
     /// d, the number of features.
     pub(crate) fn features(&self) -> usize {
-        self.ranges.len()
+        self.max_levels.len()
     }
 
     /// Σ(R_k + 1), the number of table entries.
     pub(crate) fn levels(&self) -> usize {
-        self.ranges.iter().map(|&range| range as usize + 1).sum()
+        self.max_levels.iter().map(|&range| range as usize + 1).sum()
     }
 
     /// Δ = Σ R_k², the largest squared distance.
@@ -151,7 +152,7 @@ impl Params {
 
     /// Σ R_k^p. The sum saturates; no field holds a saturated bound.
     pub(crate) fn power_bound(&self, p: u32) -> u128 {
-        self.ranges.iter().fold(0u128, |sum, &range| sum.saturating_add(u128::from(range).saturating_pow(p)))
+        self.max_levels.iter().fold(0u128, |sum, &range| sum.saturating_add(u128::from(range).saturating_pow(p)))
     }
 
     /// L1·Δ.
@@ -165,10 +166,10 @@ impl Params {
     }
 
     /// The bound `F(L−1)R² + most` of the single-phase schemes, with `L = most + 1`; `most` is the
-    /// largest cost of the mutable features. If features have different ranges, the F largest R_k²
+    /// largest cost of the mutable features. If features have different highest levels, the F largest R_k²
     /// count.
     pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
-        let mut squares: Vec<u128> = self.ranges.iter().map(|&range| u128::from(range).pow(2)).collect();
+        let mut squares: Vec<u128> = self.max_levels.iter().map(|&range| u128::from(range).pow(2)).collect();
         squares.sort_unstable_by(|a, b| b.cmp(a));
         let widest: u128 = squares.iter().take(self.immutable_limit).sum();
         most.saturating_mul(widest).saturating_add(most)
@@ -179,11 +180,11 @@ impl Params {
         let refuse =
             |parameter, value: u128, reason: &str| Err(ParamsError { parameter, value, reason: reason.into() });
         let up_to = |most| format!("must be in 1..={most}");
-        if self.ranges.is_empty() || self.ranges.len() > Self::MAX_FEATURES {
-            return refuse("features", self.ranges.len() as u128, &up_to(Self::MAX_FEATURES));
+        if self.max_levels.is_empty() || self.max_levels.len() > Self::MAX_FEATURES {
+            return refuse("features", self.max_levels.len() as u128, &up_to(Self::MAX_FEATURES));
         }
-        if let Some(&range) = self.ranges.iter().find(|&&range| range == 0 || range > Self::MAX_RANGE) {
-            return refuse("ranges", range.into(), &up_to(Self::MAX_RANGE as usize));
+        if let Some(&range) = self.max_levels.iter().find(|&&range| range == 0 || range > Self::MAX_RANGE) {
+            return refuse("max_levels", range.into(), &up_to(Self::MAX_RANGE as usize));
         }
         if self.rows == 0 || self.rows > Self::MAX_ROWS {
             return refuse("rows", self.rows as u128, &up_to(Self::MAX_ROWS));
@@ -201,7 +202,7 @@ impl Params {
         if self.weight_limit == 0 {
             return refuse("weight_limit", 0, "must be at least 1");
         }
-        if self.immutable_limit > self.ranges.len() {
+        if self.immutable_limit > self.max_levels.len() {
             return refuse("immutable_limit", self.immutable_limit as u128, "must be at most the number of features");
         }
         if self.d_min == 0 {

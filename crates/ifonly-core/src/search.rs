@@ -540,7 +540,7 @@ pub fn confirm_under(
     levels: &[u16],
 ) -> Result<u64, SearchError> {
     let fits = levels.len() == params.features()
-        && levels.iter().zip(&params.ranges).all(|(&level, &range)| u32::from(level) <= range);
+        && levels.iter().zip(&params.max_levels).all(|(&level, &range)| u32::from(level) <= range);
     let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
     let agrees = |cost: &u64| match found.cost {
         DecodedCost::Exactly(decoded) => decoded == *cost,

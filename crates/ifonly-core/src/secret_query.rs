@@ -124,7 +124,7 @@ impl SecretQuery {
                 return Err(SecretQueryError::Length { what, have, need });
             }
         }
-        if let Some(feature) = (0..need).find(|&k| self.x[k] > params.ranges[k]) {
+        if let Some(feature) = (0..need).find(|&k| self.x[k] > params.max_levels[k]) {
             return Err(SecretQueryError::Level { feature });
         }
         let limit = params.weight_limit;
@@ -138,7 +138,7 @@ impl SecretQuery {
             return Err(SecretQueryError::TooManyImmutable { limit: params.immutable_limit });
         }
         let limit = params.cost_limit;
-        for (feature, &range) in params.ranges.iter().enumerate() {
+        for (feature, &range) in params.max_levels.iter().enumerate() {
             let entries = range as usize + 1;
             if scheme.cost_model == CostModel::Table {
                 let table = self.cost_table(feature, range);
@@ -199,7 +199,7 @@ impl SecretQuery {
     /// All cost tables, concatenated.
     pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut elements = Vec::with_capacity(params.levels());
-        for (k, &range) in params.ranges.iter().enumerate() {
+        for (k, &range) in params.max_levels.iter().enumerate() {
             elements.extend(Zeroizing::new(self.cost_table(k, range)).iter().map(|&cost| field.reduce(cost)));
         }
         elements
@@ -208,7 +208,7 @@ impl SecretQuery {
     /// All gate tables, concatenated; 1 is a violation.
     pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut elements = Vec::with_capacity(params.levels());
-        for (k, &range) in params.ranges.iter().enumerate() {
+        for (k, &range) in params.max_levels.iter().enumerate() {
             elements.extend(
                 Zeroizing::new(self.gate_table(k, range)).iter().map(|&violates| field.reduce(violates.into())),
             );

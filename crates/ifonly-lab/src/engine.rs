@@ -55,7 +55,7 @@ impl Engine {
     /// them.
     pub fn new(scheme: &'static Scheme, params: Params, rows: &[Vec<u16>], seed: u64) -> Result<Engine, LabError> {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
-        let rows = Rows::new(&params.ranges, rows).map_err(|error| fault(error.to_string()))?;
+        let rows = Rows::new(&params.max_levels, rows).map_err(|error| fault(error.to_string()))?;
         let instance =
             SchemeInstance::new(scheme, params, ModulusRule::Deployment).map_err(|error| fault(error.to_string()))?;
         // Published results depend on this digest: masks and row orders are derived from it.

@@ -29,8 +29,8 @@ impl RandomSource for EnumeratedShares<'_> {
 /// Counts of the payloads to two servers.
 type View = BTreeMap<(Vec<u8>, Vec<u8>), u32>;
 
-fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Arc<SealedScheme> {
-    Arc::new(SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 5) }).unwrap())
+fn sealed(max_levels: Vec<u32>, cost_limit: u64) -> Arc<SealedScheme> {
+    Arc::new(SealedScheme::new(Params { cost_limit, ..Params::new(max_levels, 5) }).unwrap())
 }
 
 fn header_context() -> HeaderContext {

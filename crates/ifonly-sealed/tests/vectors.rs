@@ -145,14 +145,14 @@ fn exactly(price: &DecodedCost) -> u64 {
 /// have equal costs.
 #[test]
 fn a_complete_search_equals_its_test_vector() {
-    let (ranges, rows) = (vec![3, 2], [[1, 2], [3, 0], [1, 0], [2, 1], [2, 1]]);
+    let (max_levels, rows) = (vec![3, 2], [[1, 2], [3, 0], [1, 0], [2, 1], [2, 1]]);
     let costs = vec![vec![4, 0, 1, 9], vec![3, 2, 0]];
     let gates = vec![vec![false, false, false, false], vec![false, false, true]];
     let (digest, epoch, root) = ([7; 32], 2, [8; 32]);
     let records: Vec<Vec<u8>> = (0..5).map(|row| vec![row, 0xA0 + row, row, 0xFF]).collect();
     let top = 2;
 
-    let params = Params { cost_limit: 9, ..Params::new(ranges.clone(), rows.len()) };
+    let params = Params { cost_limit: 9, ..Params::new(max_levels.clone(), rows.len()) };
     let sealed = Arc::new(SealedScheme::new(params).unwrap());
     let secret = SecretQuery::new(vec![1, 2]).cost_tables(costs.clone()).gate_tables(gates.clone());
     let header_context = HeaderContext { digest, epoch, record_length: 4, signer: None };
@@ -228,7 +228,7 @@ fn a_complete_search_equals_its_test_vector() {
     let hexes = |all: &[Vec<u8>]| all.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>();
     let [masks, words] = drawn(&mut recorder.draws, rows.len());
     let value = json!({
-        "scheme": "sealed-search", "ranges": ranges, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
+        "scheme": "sealed-search", "ranges": max_levels, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
         "digest": hex(&digest), "epoch": epoch, "root_key": hex(&root), "records": hexes(&records),
         "messages": messages.iter().map(|message| hex(message)).collect::<Vec<_>>(), "tau": hex(&requests[0].tau),
         "greetings": greetings, "session": hex(&session), "masks": masks, "ahead": words, "frames": frames,

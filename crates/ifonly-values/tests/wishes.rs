@@ -256,7 +256,7 @@ fn private_search(
     rows: &[Vec<u16>],
     random: &mut SeededRandom,
 ) -> Vec<(usize, u64)> {
-    let stored = Rows::new(&instance.params().ranges, rows).unwrap();
+    let stored = Rows::new(&instance.params().max_levels, rows).unwrap();
     let key = RootKey::generate(1, random);
     let servers: Vec<MemoryServer> =
         (1..=instance.servers() as u8).map(|index| MemoryServer::new(index, instance, &key, &stored)).collect();

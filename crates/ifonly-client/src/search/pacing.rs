@@ -80,7 +80,7 @@ fn rehearse(instance: SchemeInstance, header_context: HeaderContext, k: usize, c
 
 /// A query without a target that satisfies every limit of the scheme.
 pub(crate) fn dummy_query(scheme: &Scheme, params: &Params) -> SecretQuery {
-    let ranges = &params.ranges;
+    let ranges = &params.max_levels;
     let query = SecretQuery::new(vec![0; ranges.len()]);
     match scheme.cost_model {
         // Costs of zero are below every cost limit; squared differences of levels may not be.

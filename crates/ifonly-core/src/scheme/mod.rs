@@ -269,7 +269,7 @@ impl PhaseContext<'_> {
     /// Σ_k T_k[y_k], the tables one after another in `entries`.
     fn table(&self, mut entries: &[FieldElement]) -> RowFunction {
         let mut tables = Vec::with_capacity(self.params.features());
-        for &range in &self.params.ranges {
+        for &range in &self.params.max_levels {
             let (table, rest) = entries.split_at(range as usize + 1);
             tables.push(table.to_vec());
             entries = rest;

@@ -84,7 +84,7 @@ impl SealedScheme {
     pub fn table(&self, secret: &SecretQuery) -> Result<Zeroizing<Vec<u64>>, SecretQueryError> {
         secret.check(SCHEME, &self.params)?;
         let mut table = Zeroizing::new(Vec::with_capacity(self.params.levels()));
-        for (feature, &range) in self.params.ranges.iter().enumerate() {
+        for (feature, &range) in self.params.max_levels.iter().enumerate() {
             let (costs, gate) = secret.tables(feature, range);
             table.extend(
                 costs.iter().zip(gate.iter()).map(|(&cost, &violates)| cost | u64::from(violates) << self.cost_bits),
@@ -165,8 +165,8 @@ fn bits_of(most: u128) -> u32 {
 mod tests {
     use super::*;
 
-    fn sealed(ranges: Vec<u32>, cost_limit: u64) -> SealedScheme {
-        SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 9) }).unwrap()
+    fn sealed(max_levels: Vec<u32>, cost_limit: u64) -> SealedScheme {
+        SealedScheme::new(Params { cost_limit, ..Params::new(max_levels, 9) }).unwrap()
     }
 
     #[test]

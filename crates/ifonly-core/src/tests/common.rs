@@ -18,7 +18,7 @@ pub(super) type Faults = (usize, usize, usize);
 
 /// A database and a query, in plain numbers.
 pub(super) struct TestCase {
-    pub(super) ranges: Vec<u32>,
+    pub(super) max_levels: Vec<u32>,
     pub(super) rows: Vec<Vec<u16>>,
     pub(super) x: Vec<u32>,
     pub(super) immutable: Vec<bool>,
@@ -44,8 +44,9 @@ impl TestCase {
     ) -> TestCase {
         let d = 1 + random.below(4) as usize;
         let same = chance(random, 50).then(|| 1 + random.below(widest.into()) as u32);
-        let ranges: Vec<u32> = (0..d).map(|_| same.unwrap_or_else(|| 1 + random.below(widest.into()) as u32)).collect();
-        let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
+        let max_levels: Vec<u32> =
+            (0..d).map(|_| same.unwrap_or_else(|| 1 + random.below(widest.into()) as u32)).collect();
+        let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(max_levels[k]) + 1) as u32;
         let mut rows: Vec<Vec<u16>> =
             (0..1 + random.below(most_rows)).map(|_| (0..d).map(|k| level(random, k) as u16).collect()).collect();
         let x: Vec<u32> = (0..d).map(|k| level(random, k)).collect();
@@ -61,7 +62,7 @@ impl TestCase {
         let weights = (0..d).map(|_| if weighted { 1 + random.below(limit) } else { 1 }).collect();
         let cost_limit = u64::from(widest).pow(2) * 6;
         let tables = |random: &mut SeededRandom| {
-            ranges.iter().map(|&range| (0..=range).map(|_| random.below(5)).collect()).collect::<Vec<Vec<u64>>>()
+            max_levels.iter().map(|&range| (0..=range).map(|_| random.below(5)).collect()).collect::<Vec<Vec<u64>>>()
         };
         let cost = (scheme.cost_model == CostModel::Table && chance(random, 70)).then(|| tables(random));
         let gate = (scheme.constraint == ConstraintKind::Table && chance(random, 70))
@@ -73,9 +74,9 @@ impl TestCase {
             weight_limit: limit,
             exponent: if chance(random, 50) { 2 } else { 4 },
             cost_limit,
-            ..Params::new(ranges.clone(), rows.len())
+            ..Params::new(max_levels.clone(), rows.len())
         };
-        let mut case = TestCase { ranges, rows, x, immutable, weights, cost, gate, params };
+        let mut case = TestCase { max_levels, rows, x, immutable, weights, cost, gate, params };
         // The largest d_min that keeps the distances of this query in order (masks may change the
         // order of ties).
         let mut values: Vec<i128> = case.brute_force(scheme).into_iter().flatten().collect();
@@ -99,7 +100,7 @@ impl TestCase {
     }
 
     pub(super) fn rows(&self) -> Rows {
-        Rows::new(&self.ranges, &self.rows).unwrap()
+        Rows::new(&self.max_levels, &self.rows).unwrap()
     }
 
     pub(super) fn instance(&self, scheme: &'static Scheme, rule: ModulusRule) -> SchemeInstance {

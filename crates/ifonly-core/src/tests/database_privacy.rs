@@ -275,7 +275,7 @@ fn a_gated_row_that_does_not_match_is_uniform_by_itself() {
 /// How often each value of the only row is decoded in phase 0, over all ρ, σ and μ of the servers.
 fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQuery) -> BTreeMap<Vec<u64>, u64> {
     let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
-    let rows = Rows::new(&params.ranges, [[row]]).unwrap();
+    let rows = Rows::new(&params.max_levels, [[row]]).unwrap();
     let random = &mut SeededRandom::new(13);
     let state = PhaseState::new(&instance, 0, secret, &[false], None, random);
     let mut counts = BTreeMap::new();

@@ -110,8 +110,8 @@ fn without_spare_servers_no_lie_makes_a_row_seem_nearer() {
     // lie that hides rows behind a gate, or that increases the cost of the nearest row (next test),
     // stays undetected; see docs/threat-model.md.
     for_all_schemes(|scheme| {
-        let ranges = vec![2];
-        let params = Params { cost_limit: 4, ..Params::new(ranges.clone(), 3) };
+        let max_levels = vec![2];
+        let params = Params { cost_limit: 4, ..Params::new(max_levels.clone(), 3) };
         let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
         let rows = [[2], [1], [2]];
         let gated = scheme.constraint != ConstraintKind::None;
@@ -135,7 +135,7 @@ fn without_spare_servers_no_lie_makes_a_row_seem_nearer() {
                     }
                     phase += 1;
                 };
-                let row_store = Rows::new(&ranges, rows).unwrap();
+                let row_store = Rows::new(&max_levels, rows).unwrap();
                 let played = play(&instance, &secret, &row_store, &mut SeededRandom::new(8), spoil);
                 let Some(&(position, decoded_cost)) =
                     played.iter().flat_map(|(c, _)| c.nearest(1)).collect::<Vec<_>>().first()

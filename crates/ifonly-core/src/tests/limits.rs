@@ -29,7 +29,7 @@ fn parameters_are_accepted_up_to_their_limits() {
     }
     type Set = fn(&mut Params, u64);
     let limits: [(&str, Set, &[u64], &[u64]); 11] = [
-        ("ranges", |params, n| params.ranges[1] = n as u32, &[1, 65_535], &[0, 65_536, 70_000]),
+        ("max_levels", |params, n| params.max_levels[1] = n as u32, &[1, 65_535], &[0, 65_536, 70_000]),
         ("rows", |params, n| params.rows = n as usize, &[1, u32::MAX as u64], &[0, 1 << 32, 1 << 33]),
         ("threshold", |params, n| params.threshold = n as usize, &[1, 16], &[0, 17, 20]),
         ("silent or lying", |params, n| params.silent = n as usize, &[0, 16], &[17, 20]),
@@ -39,7 +39,7 @@ fn parameters_are_accepted_up_to_their_limits() {
         ("d_min", |params, n| params.d_min = n, &[1, u64::MAX], &[0]),
         ("exponent", |params, n| params.exponent = n as u32, &[2, 4, 16], &[0, 1, 3, 15, 17, 18, 20]),
         ("cost_limit", |params, n| params.cost_limit = n, &[1, u64::MAX], &[0]),
-        ("ranges", |params, n| params.ranges[2] = n as u32, &[2], &[0]),
+        ("max_levels", |params, n| params.max_levels[2] = n as u32, &[2], &[0]),
     ];
     for (parameter, set, accepted, refused) in limits {
         for &value in accepted {

@@ -106,10 +106,10 @@ fn traffic_has_the_same_form_for_every_query_and_result() {
         let first = TestCase::random(scheme, (1, 0, 0), 6, 8, &mut random);
         let world = World::new(first.instance(scheme, ModulusRule::Deployment), first.rows(), key);
         let expected = traffic(&world, first.secret(), 2, &mut random);
-        let d = first.ranges.len();
+        let d = first.max_levels.len();
         let gated = scheme.constraint != scheme::ConstraintKind::None;
         for _ in 0..20 {
-            let x: Vec<u32> = first.ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
+            let x: Vec<u32> = first.max_levels.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
             let fixed = (0..d).map(|_| gated && chance(&mut random, 60)).collect();
             let secret = SecretQuery::new(x).immutable(fixed);
             assert_eq!(traffic(&world, secret, 2, &mut random), expected, "{}", scheme.name);

@@ -32,8 +32,8 @@ impl World {
         let mut random = SeededRandom::new(50);
         let levels: Vec<Vec<u16>> =
             (0..rows).map(|_| (0..features).map(|_| random.below(u64::from(LEVELS) + 1) as u16).collect()).collect();
-        let ranges = vec![LEVELS; features];
-        let params = Params { lying, shuffle: true, weight_limit: 3, ..Params::new(ranges.clone(), rows) };
+        let max_levels = vec![LEVELS; features];
+        let params = Params { lying, shuffle: true, weight_limit: 3, ..Params::new(max_levels.clone(), rows) };
         let instance = |name: &&str| {
             SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Deployment).unwrap()
         };
@@ -54,7 +54,7 @@ impl World {
             .collect();
         let records = vec![vec![7; header_context.record_length]; rows];
         let encoded = protocols[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
-        World { protocols, rows: Rows::new(&ranges, levels).unwrap(), encoded, header_context, instances }
+        World { protocols, rows: Rows::new(&max_levels, levels).unwrap(), encoded, header_context, instances }
     }
 
     fn respond(&self, message: &Message) -> Result<Vec<u8>, Refusal> {

@@ -35,7 +35,7 @@ struct World {
 impl World {
     fn new(scheme: &'static Scheme, params: Params) -> Option<World> {
         let rows = (0..params.rows).map(|row| vec![u16::from(row > 0); params.features()]);
-        let rows = Rows::new(&params.ranges, rows.collect::<Vec<_>>()).unwrap();
+        let rows = Rows::new(&params.max_levels, rows.collect::<Vec<_>>()).unwrap();
         let instance = SchemeInstance::new(scheme, params, ModulusRule::Paper).ok()?;
         let key = RootKey::new(0, [1; 32]);
         let servers = (1..=instance.servers() as u8).map(|n| MemoryServer::new(n, &instance, &key, &rows));

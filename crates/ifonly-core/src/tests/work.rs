@@ -52,11 +52,12 @@ fn work(
 fn decoding_takes_the_same_work_for_every_query_result_and_lie() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(3);
-        let ranges = vec![30, 4, 30];
-        let rows: Vec<Vec<u16>> =
-            (0..ROWS).map(|_| ranges.iter().map(|&range| random.below(u64::from(range)) as u16).collect()).collect();
-        let rows = Rows::new(&ranges, &rows).unwrap();
-        let params = Params { cost_limit: 900, ..Params::new(ranges, ROWS) };
+        let max_levels = vec![30, 4, 30];
+        let rows: Vec<Vec<u16>> = (0..ROWS)
+            .map(|_| max_levels.iter().map(|&range| random.below(u64::from(range)) as u16).collect())
+            .collect();
+        let rows = Rows::new(&max_levels, &rows).unwrap();
+        let params = Params { cost_limit: 900, ..Params::new(max_levels, ROWS) };
         let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let servers: Vec<MemoryServer> =

@@ -57,7 +57,7 @@ pub(super) fn vectors(
                 let levels = |(&c, &range): (&FieldElement, &u32)| {
                     (0..=range).map(move |v| field.mul(c, field.reduce(v.into())))
                 };
-                let entries = coefficients.iter().zip(&params.ranges).flat_map(levels);
+                let entries = coefficients.iter().zip(&params.max_levels).flat_map(levels);
                 vector.iter_mut().zip(entries).for_each(|(target, entry)| *target = entry);
             }
             // All zeros: the gate is open.

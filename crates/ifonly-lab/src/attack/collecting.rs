@@ -82,7 +82,7 @@ impl Servers {
             let CheckedRequest::Sealed(request) = protocol.open(message).map_err(fault)? else {
                 return Err(fault("the server did not recognise a sealed query"));
             };
-            let ranges = &self.sealed.params().ranges;
+            let max_levels = &self.sealed.params().max_levels;
             let value = |row: usize| {
                 let mut start = 0;
                 let mut entry = |(&level, &range): (&u16, &u32)| {
@@ -90,7 +90,7 @@ impl Servers {
                     start += range as usize + 1;
                     request.share[index]
                 };
-                self.rows[row].iter().zip(ranges).fold(0u64, |sum, pair| sum.wrapping_add(entry(pair)))
+                self.rows[row].iter().zip(max_levels).fold(0u64, |sum, pair| sum.wrapping_add(entry(pair)))
             };
             parties.push(Party::new(&self.circuit, number, PartyRandomness::Drawn, value, random).map_err(fault)?);
             checks.push(request.keys.check_value());

@@ -125,7 +125,7 @@ pub fn attack(
         attack.search()?;
         fractions.push(attack.recovered());
         let done =
-            attack.requested.len() == target.params.ranges.len() && attack.tracks.iter().all(|track| track.proved);
+            attack.requested.len() == target.params.max_levels.len() && attack.tracks.iter().all(|track| track.proved);
         if done {
             break;
         }
@@ -146,7 +146,7 @@ impl Attack<'_> {
     }
 
     fn levels(&self, feature: usize) -> u64 {
-        u64::from(self.target.params.ranges[feature]) + 1
+        u64::from(self.target.params.max_levels[feature]) + 1
     }
 
     /// The features to request: as many as keep the expected number of wrong guesses below the
@@ -159,7 +159,7 @@ impl Attack<'_> {
         let rate = self.tracks.len() as f64 * self.target.rows.len() as f64 / self.q() as f64;
         let unit = (2 * self.slack() + 1) as f64;
         let mut rest: Vec<usize> =
-            (0..self.target.params.ranges.len()).filter(|k| !self.requested.contains(k)).collect();
+            (0..self.target.params.max_levels.len()).filter(|k| !self.requested.contains(k)).collect();
         rest.sort_by_key(|&k| std::cmp::Reverse(self.levels(k)));
         let (mut chosen, mut values) = (Vec::new(), 1.0);
         for feature in rest {
@@ -176,7 +176,7 @@ impl Attack<'_> {
     fn search(&mut self) -> Result<(), LabError> {
         let new = self.choose_features();
         let (field, unit) = (self.engine.instance().field(), 2 * self.slack() + 1);
-        let mut coefficients = vec![FieldElement::ZERO; self.target.params.ranges.len()];
+        let mut coefficients = vec![FieldElement::ZERO; self.target.params.max_levels.len()];
         for &feature in &self.requested {
             coefficients[feature] = field.sample_nonzero(&mut self.random);
         }
@@ -256,13 +256,13 @@ impl Attack<'_> {
         let slack = self.slack();
         let powers = |levels: &[u16]| levels.iter().map(|&y| u64::from(y).pow(p)).sum::<u64>();
         self.tracks.retain(|track| powers(&track.levels) <= track.power);
-        let mut rest = (0..self.target.params.ranges.len()).filter(|k| !self.requested.contains(k));
+        let mut rest = (0..self.target.params.max_levels.len()).filter(|k| !self.requested.contains(k));
         let last = rest.next();
         if rest.next().is_some() {
             return;
         }
         if let Some(feature) = last {
-            let range = self.target.params.ranges[feature] as u16;
+            let range = self.target.params.max_levels[feature] as u16;
             let extended = |track: &Track| {
                 let left = track.power - powers(&track.levels);
                 let fits = move |&y: &u16| left.checked_sub(u64::from(y).pow(p)).is_some_and(|rest| rest <= slack);
@@ -287,7 +287,7 @@ impl Attack<'_> {
             proved.contains(levels.as_slice())
         };
         let rows = self.target.rows.iter().filter(known).count() as f64 / self.target.rows.len().max(1) as f64;
-        let features = self.requested.len() as f64 / self.target.params.ranges.len() as f64;
+        let features = self.requested.len() as f64 / self.target.params.max_levels.len() as f64;
         RecoveredFraction { rows: if features == 1.0 { rows } else { 0.0 }, values: rows * features }
     }
 }

@@ -42,8 +42,8 @@ pub struct Unbound<'a> {
 impl<'a> Unbound<'a> {
     /// Server 1 of the engine, but with fixed pads.
     pub fn new(engine: &'a Engine, database: &UniformDatabase, seed: u64) -> Result<Self, LabError> {
-        let ranges = &engine.instance().params().ranges;
-        let rows = Rows::new(ranges, levels(database)).map_err(|error| engine.fault(error.to_string()))?;
+        let max_levels = &engine.instance().params().max_levels;
+        let rows = Rows::new(max_levels, levels(database)).map_err(|error| engine.fault(error.to_string()))?;
         Ok(Unbound { engine, rows, key: RootKey::generate(1, &mut SeededRandom::new(seed)) })
     }
 }

@@ -281,11 +281,11 @@ mod tests {
     use std::sync::Arc;
 
     /// Rows and encoded records in `count` parts; most part boundaries are inside a block.
-    fn in_parts(ranges: &[u32], rows: &[Vec<u16>], encoded: &[Vec<u8>], count: usize) -> Database {
+    fn in_parts(max_levels: &[u32], rows: &[Vec<u16>], encoded: &[Vec<u8>], count: usize) -> Database {
         let cut = |part: usize| rows.len() * part / count;
         let length = encoded[0].len();
         let pieces = || (0..count).map(|part| (cut(part), cut(part + 1)));
-        let store = |from, to| Arc::new(RowStore::build(ranges, &rows[from..to]).unwrap());
+        let store = |from, to| Arc::new(RowStore::build(max_levels, &rows[from..to]).unwrap());
         let records = |from, to| LocalRecords::new(from, length, encoded[from..to].concat());
         if count == 1 {
             let records = records(0, rows.len()).into();
@@ -327,22 +327,23 @@ mod tests {
         (bytes, length)
     }
 
-    fn compare(ranges: Vec<u32>, count: usize) {
+    fn compare(max_levels: Vec<u32>, count: usize) {
         let mut random = SeededRandom::new(2);
         let length = 13;
         let rows: Vec<Vec<u16>> = (0..count)
-            .map(|_| ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect())
+            .map(|_| max_levels.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect())
             .collect();
         let records: Vec<Vec<u8>> = (0..rows.len()).map(|row| vec![row as u8; length]).collect();
         let key = RootKey::new(3, [6; 32]);
         for scheme in scheme::ALL {
             for (threshold, shuffle) in [(1, false), (1, true), (2, true)] {
-                let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
+                let params =
+                    Params { threshold, shuffle, weight_limit: 3, ..Params::new(max_levels.clone(), rows.len()) };
                 let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
                 let protocol = ServerProtocol::new(1, [1; 32], vec![instance.clone()], vec![key.clone()], length);
                 let encoded = protocol.encode_records(&key, records.iter().map(Vec::as_slice));
-                let plain = Rows::new(&ranges, &rows).unwrap();
-                let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &encoded, count));
+                let plain = Rows::new(&max_levels, &rows).unwrap();
+                let databases = [1, 2, 3, 7].map(|count| in_parts(&max_levels, &rows, &encoded, count));
                 let header_context = HeaderContext { digest: [1; 32], epoch: 3, record_length: length, signer: None };
                 let mut search = Search::new(instance, SecretQuery::new(vec![2, 2, 100, 1]), header_context).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
@@ -354,7 +355,7 @@ mod tests {
                         let (bytes, length) = respond(&protocol, database, message);
                         assert!(
                             bytes == right,
-                            "{} {ranges:?}, message of {} bytes, {database:?}, T = {threshold}, shuffle {shuffle}",
+                            "{} {max_levels:?}, message of {} bytes, {database:?}, T = {threshold}, shuffle {shuffle}",
                             scheme.name,
                             message.len()
                         );

@@ -32,7 +32,7 @@ impl LoadedBundle {
         randomness: PartyRandomness,
     ) -> Result<Party, Problem> {
         let mut rest = request.share.as_slice();
-        let tables = request.sealed.params().ranges.iter().map(|&range| {
+        let tables = request.sealed.params().max_levels.iter().map(|&range| {
             let (table, tail) = rest.split_at(range as usize + 1);
             rest = tail;
             table

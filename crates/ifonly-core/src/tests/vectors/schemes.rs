@@ -125,8 +125,8 @@ fn has_tables(scheme: &Scheme) -> bool {
 
 /// Two features, four rows. One row equals x on the immutable feature, and one does not.
 fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
-    let ranges = vec![setup.widest, setup.widest - 1];
-    let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
+    let max_levels = vec![setup.widest, setup.widest - 1];
+    let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(max_levels[k]) + 1) as u32;
     let mut rows: Vec<Vec<u16>> = (0..4).map(|_| (0..2).map(|k| level(random, k) as u16).collect()).collect();
     let mut x: Vec<u32> = (0..2).map(|k| level(random, k)).collect();
     rows[2][0] = x[0] as u16;
@@ -146,7 +146,7 @@ fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
     }
     let cost_limit = 2 * u64::from(setup.widest).pow(2);
     let tables = |random: &mut SeededRandom, most: u64| -> Vec<Vec<u64>> {
-        ranges.iter().map(|&range| (0..=range).map(|_| random.below(most)).collect()).collect()
+        max_levels.iter().map(|&range| (0..=range).map(|_| random.below(most)).collect()).collect()
     };
     let cost = (scheme.cost_model == CostModel::Table).then(|| tables(random, cost_limit));
     let gate = (scheme.constraint == ConstraintKind::Table)
@@ -163,9 +163,9 @@ fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
         cost_limit,
         shuffle: setup.shuffle,
         verified: setup.verified,
-        ..Params::new(ranges.clone(), rows.len())
+        ..Params::new(max_levels.clone(), rows.len())
     };
-    TestCase { ranges, rows, x, immutable, weights, cost, gate, params }
+    TestCase { max_levels, rows, x, immutable, weights, cost, gate, params }
 }
 
 /// The parameters that the scheme uses.

@@ -80,7 +80,7 @@ fn case(setup: &Setup) -> TestCase {
     let cost = vec![vec![20, 10, 0, 10], vec![7, 0, 30], vec![1, 0, 2, 50, 9]];
     let gate = [vec![setup.no_match; 4], vec![false; 3], vec![false, false, false, true, false]];
     TestCase {
-        ranges: RANGES.to_vec(),
+        max_levels: RANGES.to_vec(),
         rows,
         x: vec![2, 1, 1],
         immutable: setup.immutable.iter().map(|&fixed| fixed && gated && !tables).collect(),
