@@ -166,8 +166,8 @@ impl Params {
     }
 
     /// The bound `F(L−1)R² + most` of the single-phase schemes, with `L = most + 1`; `most` is the
-    /// largest cost of the mutable features. If features have different highest levels, the F largest R_k²
-    /// count.
+    /// largest cost of the mutable features. If features have different highest levels, the F
+    /// largest R_k² count.
     pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
         let mut squares: Vec<u128> = self.max_levels.iter().map(|&range| u128::from(range).pow(2)).collect();
         squares.sort_unstable_by(|a, b| b.cmp(a));

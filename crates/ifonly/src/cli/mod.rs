@@ -1,7 +1,7 @@
 //! The command line: arguments, commands, output, hints and exit codes.
 //!
 //! Only this module names command-line flags. Errors of the other crates name parameters and
-//! configuration keys; [`hints`] adds the flags.
+//! configuration keys; `hints` adds the flags.
 
 #[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
 #[doc(hidden)]
