@@ -3,7 +3,7 @@
 //!
 //! A request passes through these modules, in this order:
 //!
-//! 1. [`http`](crate::http): the listener, the connection and the route;
+//! 1. [`crate::http`]: the listener, the connection and the route;
 //! 2. [`auth`]: the token, and its budget, which a [ledger](auth::ledger) counts;
 //! 3. `limits`: the admission queue, and the eviction of idle connections;
 //! 4. [`bundle`]: the version of the bundle that the message names;
