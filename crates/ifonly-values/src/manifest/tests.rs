@@ -197,3 +197,11 @@ fn too_many_levels_are_refused() {
     let error = Manifest::new(ManifestFields::new("wide", schema, 10, 64, 2)).unwrap_err();
     assert!(error.to_string().contains("at most 4194304"), "{error}");
 }
+
+/// The digest depends on the text of doubles, which serde_json writes (docs/protocol.md 3.1 rule 2).
+#[test]
+fn doubles_have_the_text_of_the_canonical_form() {
+    let numbers = [18.0, 0.1, 1e15, 1e16, 123_456_789_012_345_680.0, 1e-5, 1e-7, 2.5e-10, 5e-324];
+    let text = "[18.0,0.1,1000000000000000.0,1e+16,1.2345678901234568e+17,0.00001,1e-7,2.5e-10,5e-324]";
+    assert_eq!(serde_json::to_string(&numbers).unwrap(), text);
+}
