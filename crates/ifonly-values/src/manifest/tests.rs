@@ -198,7 +198,8 @@ fn too_many_levels_are_refused() {
     assert!(error.to_string().contains("at most 4194304"), "{error}");
 }
 
-/// The digest depends on the text of doubles, which serde_json writes (docs/protocol.md 3.1 rule 2).
+/// The digest depends on the text of doubles, which serde_json writes (docs/protocol.md 3.1 rule
+/// 2).
 #[test]
 fn doubles_have_the_text_of_the_canonical_form() {
     let numbers = [18.0, 0.1, 1e15, 1e16, 123_456_789_012_345_680.0, 1e-5, 1e-7, 2.5e-10, 5e-324];
