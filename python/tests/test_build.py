@@ -141,7 +141,7 @@ def test_schema_and_deployment_are_arguments(folder: Path) -> None:
     ("change", "complaint"),
     [
         ({"accepted": "aproved"}, 'no column "aproved"; did you mean "approved"'),
-        ({"accepted": "job"}, 'which values of "job" mean acceptance'),
+        ({"accepted": "job"}, 'which values of "job" count as accepted'),
         ({"accepted": "job", "accept": "king"}, "never matches king"),
         ({"accepted": [True, False]}, "the mask has 2 values, but the table has 4 rows"),
         ({"accepted": np.array([1, 0, 1, 0])}, "row 1 of the mask is 1, not True or False"),
