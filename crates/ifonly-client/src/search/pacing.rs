@@ -80,11 +80,13 @@ fn rehearse(instance: SchemeInstance, header_context: HeaderContext, k: usize, c
 
 /// A query without a target that satisfies every limit of the scheme.
 pub(crate) fn dummy_query(scheme: &Scheme, params: &Params) -> SecretQuery {
-    let ranges = &params.max_levels;
-    let query = SecretQuery::new(vec![0; ranges.len()]);
+    let max_levels = &params.max_levels;
+    let query = SecretQuery::new(vec![0; max_levels.len()]);
     match scheme.cost_model {
         // Costs of zero are below every cost limit; squared differences of levels may not be.
-        CostModel::Table => query.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect()),
+        CostModel::Table => {
+            query.cost_tables(max_levels.iter().map(|&max_level| vec![0; max_level as usize + 1]).collect())
+        }
         _ => query,
     }
 }
