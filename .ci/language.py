@@ -10,7 +10,7 @@ Five checks:
   width       no line of prose and no comment is longer than 100 columns
   metaphors   no identifier or file name contains one of the household words below
   phrases     no file contains one of the phrases below
-  words       all Markdown documents together have at most 48,000 words
+  words       all Markdown documents together have at most 58,000 words
 
 With a path, the words are printed but not limited. The exit code is 1 if a check fails.
 All files that Git does not ignore are checked, new ones included.
@@ -30,7 +30,7 @@ import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = 100
-WORDS = 48_000
+WORDS = 58_000
 SHOWN = 20
 
 # Type names that several crates may define: the crates, and the reason.
@@ -69,7 +69,8 @@ PHRASES = [
     "all but number and nonce must be equal",
     "what time tells a server",
     "whoever",
-    "nobody's",
+    "is nobody's",
+    "nobody's to",
     "borne",
     "such a one",
 ]

@@ -2,7 +2,8 @@
 
 - Links and paths in Markdown files lead to files and headings that exist.
 - Tests that Markdown files name exist.
-- CONTRIBUTING.md explains every step of `.ci/run`.
+- CONTRIBUTING.md explains every step of `.ci/run`; .github/workflows/ci.yml runs those that are
+  not optional.
 - The version of the release is the same in every file that states it.
 
 Links to other sites are not followed.
@@ -77,7 +78,8 @@ def unexplained():
     """Steps without a row in CONTRIBUTING.md, and rows without a step."""
     command = [ROOT / ".ci" / "run", "--list"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    steps = set(listed.replace("; optional:", "").split())
+    needed, _, optional = listed.partition("; optional:")
+    steps = {*needed.split(), *optional.split()}
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = re.search(r"^\| step \|.*?\n\n", text, flags=re.M | re.S)
     cells = re.findall(r"^\| (`[^|]*) \|", table[0] if table else "", flags=re.M)
@@ -85,6 +87,11 @@ def unexplained():
     for name in sorted(steps ^ explained):
         fault = "is not explained" if name in steps else "does not exist in .ci/run"
         yield f"CONTRIBUTING.md: the step {name} {fault}"
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    run = set(" ".join(re.findall(r"^ +- steps: (.+)$", workflow, flags=re.M)).split())
+    for name in sorted(run ^ set(needed.split())):
+        fault = "does not run" if name in needed.split() else "runs the unknown or optional step"
+        yield f".github/workflows/ci.yml {fault} {name}"
 
 
 def other_versions():

@@ -16,7 +16,18 @@ Redis that this script starts. At the end the script compares answered searches 
 The script uses only the standard library, haproxy and openssl. It listens on loopback addresses and
 ends all processes that it started.
 """
-import argparse, csv, json, random, re, signal, socket, subprocess, sys, tempfile, threading, time
+import argparse
+import csv
+import json
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 
 INDICES, FRONTENDS = (1, 2), ("a", "b")

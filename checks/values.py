@@ -13,10 +13,23 @@ on chance. The script computes the right answer from the CSV file and checks:
 The metric `count` counts a change where the level changes. The script shares no code with the
 program. From the manifest it takes public facts only: value ranges, intervals and defaults.
 
+With --rounding, it runs no searches. It computes the nearest of many rows from cost tables of
+doubles and from the tables rounded as docs/protocol.md 9 says, with random weights, and prints how
+often the two differ, by the bits of the largest cost.
+
     cargo build --release
     python3 checks/values.py [--ifonly PROGRAM] [--questions 120] [--seed 1] [--data DIRECTORY]
 """
-import argparse, csv, datetime, json, math, os, random, subprocess, sys, tempfile
+import argparse
+import collections
+import csv
+import datetime
+import json
+import math
+import random
+import subprocess
+import sys
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -268,7 +281,8 @@ def check(name, path, flags, options, totals):
                 question = Question(rng, columns, people, own)
                 addresses = sum((["--server", url] for url in servers.urls), [])
                 done = run(options.ifonly, "ask", *addresses, "--profile", profile, "--json",
-                           *question.flags, codes=(0, 3, 4))
+                           # Every difference counts, as in `Question.cost`.
+                           "--tolerance", "*=0", *question.flags, codes=(0, 3, 4))
                 counts["asked"] += 1
                 true = [values for values in accepted if question.keeps(values)]
                 counts["matching"] += len(true)
@@ -307,6 +321,43 @@ def check(name, path, flags, options, totals):
     totals.append((counts, right))
 
 
+# ---------------------------------------------------------------- rounding
+
+def rounded_tables(tables, bits):
+    limit = (2**bits - 1000) // len(tables)
+    factor = limit * (1 - 2**-52) / max(map(max, tables))
+    return [[math.floor(cost * factor + 0.5) for cost in table] for table in tables]
+
+
+def nearest_row(tables, rows):
+    return min(range(len(rows)), key=lambda i: sum(table[level] for table, level in zip(tables, rows[i])))
+
+
+def compare_rounding(options):
+    """Prints how often rounding names a dearer row, by weights and bits."""
+    rng = random.Random(options.seed)
+    levels = [2, 5, 12, 30, 100, 101, 256, 400, 700, 1000, 1001]
+    rows = [[rng.randrange(n) for n in levels] for _ in range(options.rows)]
+    print(f"{options.questions} queries of {len(rows)} rows, {len(levels)} columns")
+    kinds = {
+        "weights 0.01 to 1,000": lambda: [10 ** rng.uniform(-2, 3) for _ in levels],
+        "two levels weigh 10^5 times the rest": lambda: [1e5] + [1] * (len(levels) - 1),
+    }
+    for kind, draw in kinds.items():
+        wrong, worst = collections.Counter(), collections.Counter()
+        for _ in range(options.questions):
+            own, weights = [rng.randrange(n) for n in levels], draw()
+            tables = [[w * abs(v - x) / n for v in range(n)] for w, x, n in zip(weights, own, levels)]
+            cost = lambda i: sum(table[level] for table, level in zip(tables, rows[i]))
+            best = cost(nearest_row(tables, rows))
+            for bits in (24, 26, 28, 31, 40):
+                found = cost(nearest_row(rounded_tables(tables, bits), rows))
+                wrong[bits] += found > best * (1 + 1e-12)
+                worst[bits] = max(worst[bits], found / best - 1 if best else 0)
+        for bits in (24, 26, 28, 31, 40):
+            print(f"{kind}, {bits} bits: {wrong[bits]} dearer, at most {100 * worst[bits]:.2f}%")
+
+
 def main():
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(
@@ -319,7 +370,12 @@ def main():
     parser.add_argument("--verbose", action="store_true",
                         help="print answers that cost more than 1.02 times the optimum")
     parser.add_argument("--data", help="directory with wine-white.csv and compas.csv")
+    parser.add_argument("--rounding", action="store_true", help="compare rounded costs, without searches")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows with --rounding")
     options = parser.parse_args()
+    if options.rounding:
+        compare_rounding(options)
+        return
     totals = []
     with tempfile.TemporaryDirectory() as folder:
         for table in (skewed, mixed, dated):

@@ -19,7 +19,7 @@ def check(v):
     values.check_manifest(manifest)
     seed = bytes.fromhex(v["signing_key"])
     must(manifest["signer"] == signature.keys(seed)[2].hex(), "the signer")
-    subject = signature.subject(manifest["dataset"], json.dumps(manifest["schema"], separators=(",", ":"), ensure_ascii=False))
+    subject = signature.subject(manifest["dataset"], manifest["bundle_id"], json.dumps(manifest["schema"], separators=(",", ":"), ensure_ascii=False))
 
     table = list(csv.DictReader(io.StringIO(v["csv"])))
     must(manifest["dataset"]["accepted"] == f"{v['target']} is {v['accept']}", "how rows were accepted")

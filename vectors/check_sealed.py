@@ -134,7 +134,31 @@ def neighbours(bits, beyond):
     return bits.map(*size, lambda w, c: pick(w[0], 0)), bits.map(*size, lambda w, c: pick(more(w, c), 1))
 
 
-def winner(machine, case, values, words, lanes):
+def enough(machine, case, values):
+    """Returns whether at least `floor` rows match, in lane 0."""
+    count = [product(machine, [negate(value) for value in values[case["cost_bits"] :]])]
+    while count[0].words > 1 or count[0].lanes > 1:
+        total, carry = [], None
+        for left, right in (neighbours(bit, False) for bit in count):
+            total.append(xor(*(bit for bit in (left, right, carry) if bit)))
+            if carry:
+                carry = machine.land(xor(left, carry), xor(right, carry), carry)
+            else:
+                carry = machine.land(left, right)
+        count = total + [carry]
+    result = None
+    for i, bit in enumerate(count):
+        one = case["floor"] >> i & 1
+        if result is None:
+            result = bit if one else None
+        elif one:
+            result = machine.land(bit, result)
+        else:
+            result = negate(machine.land(negate(bit), negate(result)))
+    return result
+
+
+def winner(machine, case, values, words, lanes, reached_floor):
     index, level = [], 0
     while values[0].words > 1 or values[0].lanes > 1:
         left, right = zip(*(neighbours(value, True) for value in values))
@@ -143,6 +167,8 @@ def winner(machine, case, values, words, lanes):
         index = [machine.land(choice, xor(l, r), l) for l, r in (neighbours(i, False) for i in index)] + [choice]
         level += 1
     matches = product(machine, [negate(value) for value in values[case["cost_bits"] :]])
+    if reached_floor:
+        matches = machine.land(matches, reached_floor)
     cost = [machine.land(matches, value) for value in values[: case["cost_bits"]]]
     word_bits = (words - 1).bit_length()
     hot, reached = matches, 1
@@ -224,12 +250,14 @@ def check_case(case):
 
     inputs = [[entered(n, bit) for bit in range(k)] for n in range(3)]
     sums = add(machine, inputs, k)
+    assert 1 <= case["floor"] <= rows, "floor"
+    reached_floor = enough(machine, case, sums) if case["floor"] > 1 else None
     winners = []
     for rank in range(top):
         if rank:
             chosen = winners[-1][2]
             sums[k - 1] = machine.land(sums[k - 1], chosen, xor(sums[k - 1], chosen))
-        winners.append(winner(machine, case, sums, words, lanes))
+        winners.append(winner(machine, case, sums, words, lanes, reached_floor))
 
     # The zero sharings in the order of the messages; those of the answers come last.
     total = sum(gate.words for gate in machine.gates) + top * (1 + -(-length // 8))
@@ -280,6 +308,7 @@ def check_case(case):
     # The client decodes what brute force finds.
     plain = [sum(share[row] for share in shares) % 2**k for row in range(rows)]
     order = sorted((v, row) for row, v in enumerate(plain) if v < 2**c)
+    order = order if len(order) >= case["floor"] else []
     for rank in range(top):
         wanted = {"cost": order[rank][0], "record": records[order[rank][1]]} if rank < len(order) else None
         assert case["found"][rank] == wanted, "found"
@@ -288,7 +317,7 @@ def check_case(case):
         record = bytes.fromhex(wanted["record"]) if wanted else bytes(length)
         word = (2 * wanted["cost"] + 1 if wanted else 0).to_bytes(8, "little")
         assert sum_of == int.from_bytes(word + record, "little"), "the sum of the answers"
-    keys_of_case = "rows bits cost_bits top record_bytes shares records randomness frames selections answers found"
+    keys_of_case = "rows bits cost_bits top floor record_bytes shares records randomness frames selections answers found"
     assert set(case) == set(keys_of_case.split()), "fields"
 
 
@@ -336,7 +365,7 @@ def check_search(v):
     nonces = b""
     assert len(v["greetings"]) == 3, "greetings"
     for n, greeting in enumerate(map(bytes.fromhex, v["greetings"]), 1):
-        said = b"ifonly" + bytes([1, n]) + bytes.fromhex(v["digest"]) + epoch + messages.tau() + bytes([v["top"]]) + key_check
+        said = b"ifonly" + bytes([2, n]) + bytes.fromhex(v["digest"]) + epoch + messages.tau() + bytes([v["top"]]) + key_check
         assert greeting[:-32] == said, "greeting"
         nonces += greeting[-32:]
     assert v["session"] == p.derive_key("ifonly session v1", messages.tau() + nonces).hex(), "session"
@@ -358,7 +387,7 @@ def check_search(v):
     assert v["found"] == [{"cost": cost, "record": v["records"][row]} for cost, row in order], "found"
     found = [{"cost": cost, "record": sealed[row]} for cost, row in order]
     check_case({
-        "rows": len(rows), "bits": k, "cost_bits": c, "top": v["top"], "record_bytes": len(sealed[0]) // 2,
+        "rows": len(rows), "bits": k, "cost_bits": c, "top": v["top"], "floor": 1, "record_bytes": len(sealed[0]) // 2,
         "shares": ["".join(value.to_bytes(8, "little").hex() for value in share) for share in sums],
         "records": "".join(sealed), "randomness": {"masks": v["masks"], "ahead": v["ahead"]}, "frames": v["frames"],
         "selections": None, "answers": [response[16:].hex() for response in responses],

@@ -27,7 +27,7 @@ class Message:
     def __init__(self, data):
         self.rest = data
         demand(self.take(6) == b"ifonly", "malformed")
-        demand(self.take(1) == b"\x02", "unsupported-version")
+        demand(self.take(1) == b"\x03", "unsupported-version")
         fixed = self.take(85)
         self.phase, self.parent = fixed[0], fixed[37:85]
         self.epoch, self.digest = fixed[1:5], fixed[5:37]
@@ -77,9 +77,9 @@ class Server:
     """What all servers have."""
 
     def __init__(self, v):
-        assert set(v) == {"manifest_digest", "root_keys", "schemes", "accepted", "refusals"}, "fields"
+        assert set(v) == {"manifest_digest", "record_length", "root_keys", "schemes", "accepted", "refusals"}, "fields"
         self.digest = bytes.fromhex(v["manifest_digest"])
-        self.keys = {}
+        self.record_length, self.keys = v["record_length"], {}
         for one in v["root_keys"]:
             assert set(one) == {"key_epoch", "root_key"}, "root_keys"
             self.keys[one["key_epoch"].to_bytes(4, "little")] = bytes.fromhex(one["root_key"])
@@ -91,6 +91,9 @@ class Server:
             Deployment(one["scheme"], one["params"]).check_modulus(one["q"], one["bound"], "largest")
             self.schemes[one["scheme"].encode()] = Query(one["scheme"], one)
         self.longest = max(len(text) // 2 for step in v["accepted"] for text in step["messages"])
+
+    def fetch(self, query):
+        return Fetch(query, self.record_length)
 
     def ticket(self, epoch, scheme, tau):
         return derive(self.keys[epoch], b"ticket", epoch, scheme, tau)[:16]
@@ -113,7 +116,7 @@ class Server:
         demand(m.scheme in self.schemes, "scheme-not-offered")
         query = self.schemes[m.scheme]
         demand(record or m.phase < query.phases, "malformed")
-        servers = query.servers if record else query.responders(m.phase)
+        servers = self.fetch(query).servers if record else query.responders(m.phase)
         demand(m.responders == list(range(1, servers + 1)), "malformed")
         demand(m.server == server and server in m.responders, "wrong-server")
         demand((m.parent == bytes(48)) == (m.phase == 0), "malformed")
@@ -126,7 +129,7 @@ class Server:
     def check_payload(self, query, m):
         """Returns the elements of a phase; refuses a payload of another length or packing."""
         if m.phase == 255:
-            fetch = Fetch(query, 0)
+            fetch = self.fetch(query)
             demand(len(m.payload) == fetch.query_length, "malformed")
             demand(not fetch.binary or int.from_bytes(m.payload, "little") >> query.M == 0, "malformed")
             return None
@@ -143,7 +146,7 @@ class Server:
         if m.phase == 0:
             return not m.first_commitments
         count = query.responders(0)
-        first = b"ifonly\x02\0" + m.epoch + m.digest + bytes(48) + bytes([len(m.scheme)]) + m.scheme
+        first = b"ifonly\x03\0" + m.epoch + m.digest + bytes(48) + bytes([len(m.scheme)]) + m.scheme
         first += bytes([count]) + bytes(range(1, count + 1))
         tau = p.derive_key("ifonly transcript v1", first + b"".join(m.first_commitments + m.share_commitments))
         part = pack(query.q, elements[query.M :])
@@ -166,7 +169,7 @@ def apply(fault, m, server):
     header, count, own = m.header, 93 + len(m.scheme), m.server - 1
     bits, total = (server.schemes[m.scheme].q - 1).bit_length(), int.from_bytes(m.payload, "little")
     number = lambda value: value.to_bytes(len(m.payload), "little")
-    places = {"magic": (0, b"h"), "version": (6, b"\3"), "phase 0": (7, b"\0"), "phase 2": (7, b"\2"), "phase 255": (7, b"\xff")}
+    places = {"magic": (0, b"h"), "version": (6, b"\2"), "phase 0": (7, b"\0"), "phase 2": (7, b"\2"), "phase 255": (7, b"\xff")}
     places |= {"unknown key epoch": (8, b"\x09"), "other key epoch": (8, b"\x06"), "no parent": (44, bytes(48))}
     places |= {"no ticket": (76, bytes(16)), "unknown scheme": (93, b"x"), "scheme not UTF-8": (93, b"\xff")}
     places |= {"responder 0": (count + 1, b"\0"), "responder twice": (count + 2, b"\1")}
@@ -254,6 +257,7 @@ def check_accepted(server, steps):
     """Checks that servers accept the messages, and that each search is consistent."""
     shapes = [("baseline", 0, 5), ("baseline", 255, 5), ("two-phase", 0, 5), ("two-phase", 1, 5), ("two-phase", 255, 5), ("baseline", 255, 6)]
     assert [(step["scheme"], step["phase"], step["key_epoch"]) for step in steps] == shapes, "accepted"
+    first = None
     for step in steps:
         assert set(step) == {"scheme", "phase", "key_epoch", "messages"}, "accepted"
         data = [bytes.fromhex(text) for text in step["messages"]]

@@ -3,6 +3,9 @@
 Queries are shared as s + sum alpha^j Z_j. Answers follow the published row formulas, not the row
 functions that servers evaluate. Decoding is Lagrange interpolation at 0. Lying servers are found by
 trying all sets of them.
+
+A lifted gate has its violations in a second field, F_p. Server 2 answers the negative of its share,
+and the servers' randomness belongs to stored rows instead of positions.
 """
 import itertools
 
@@ -16,6 +19,16 @@ def is_prime(n):
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
     return all(any(pow(b, odd << i, n) in ((1, n - 1) if i == 0 else (n - 1,)) for i in range(twos)) for b in bases)
+
+
+def smallest_above(bound):
+    return next(n for n in itertools.count(bound + 1) if is_prime(n))
+
+
+def largest_above(bound):
+    """Returns the largest prime below 2^b, with the smallest b for which it exceeds the bound."""
+    below = lambda bits: next(n for n in range((1 << bits) - 1, 1, -1) if is_prime(n))
+    return next(n for n in map(below, range(2, 63)) if n > bound)
 
 
 def usual_points(q, count):
@@ -46,7 +59,7 @@ class Deployment:
 
     def __init__(self, name, params):
         self.name, self.params = name, params
-        self.ranges, self.M, self.p = params["ranges"], params["rows"], params.get("exponent")
+        self.ranges, self.M, self.exponent = params["ranges"], params["rows"], params.get("exponent")
         self.d = len(self.ranges)
         self.delta = sum(r * r for r in self.ranges)
         self.most = self.delta * params.get("weight_limit", 1)
@@ -54,14 +67,20 @@ class Deployment:
         self.positions = self.M - self.diff
         self.phases = 2 if name.startswith("two-phase") else 1
         self.servers = max(self.responders(phase) for phase in range(self.phases))
+        plain = params["threshold"] == 1 and params["silent"] == params["lying"] == 0 and not params.get("verified")
+        self.may_lift = plain and name in ("gated-ranges", "gated-ranges+", "gated-tables")
 
     def bound_of_values(self):
         p, name = self.params, self.name
         if "single-phase" in name:
-            widest = sorted((r * r for r in self.ranges), reverse=True)[: p["immutable_limit"]]
-            return self.most * sum(widest) + self.most
+            squares = sorted(r * r for r in self.ranges)
+            limit = p.get("weight_limit", 1)
+            counts = range(min(p["immutable_limit"], self.d) + 1)
+            # Between the smallest and the largest sum of f squares, the sum nearest to half of all.
+            sums = [min(max(self.delta // 2, sum(squares[:f])), sum(squares[self.d - f :])) for f in counts]
+            return max((s + 1) * (limit * (self.delta - s) + 1) - 1 for s in sums)
         if name in ("lp", "linear-lp"):
-            return sum(r**self.p for r in self.ranges)
+            return sum(r**self.exponent for r in self.ranges)
         if "cost_limit" in p:
             return max(self.d * p["cost_limit"], {"gated-costs": self.delta, "gated-tables": self.d}.get(name, 0))
         if name.startswith("gated-ranges"):
@@ -75,7 +94,7 @@ class Deployment:
             return (2, 3)[phase]
         if self.name in ("two-phase", "baseline+", "diff+", "mask+", "single-phase", "single-phase+"):
             return 2
-        return self.p - 1 if self.name == "lp" else 1
+        return self.exponent - 1 if self.name == "lp" else 1
 
     def kappa(self, phase):
         return self.degree(phase) * self.params["threshold"]
@@ -83,16 +102,20 @@ class Deployment:
     def responders(self, phase):
         return self.kappa(phase) + 1 + self.params["silent"] + 2 * self.params["lying"]
 
-    def check_modulus(self, q, bound, field):
+    def check_modulus(self, q, bound, field, p=None):
         assert bound == self.bound_of_values(), "bound"
         above = max(bound, self.servers)
-        if field == "smallest":
-            assert q == next(n for n in itertools.count(above + 1) if is_prime(n)), "q"
-        elif field == "largest":
-            below = lambda bits: next(n for n in range((1 << bits) - 1, 1, -1) if is_prime(n))
-            assert q == next(n for n in map(below, range(2, 63)) if n > above), "q"
-        else:
-            assert field == "given" and is_prime(q) and q > above, "q"
+        if field == "given":
+            assert is_prime(q) and q > above and p is None, "q"
+            return
+        rule = {"smallest": smallest_above, "largest": largest_above}[field]
+        if self.may_lift:
+            gate = rule(max(self.d, 2 if field == "smallest" else 8))
+            cost = rule(max(above, gate))
+            if gate <= 251 and cost.bit_length() + gate.bit_length() <= 32:
+                assert (q, p) == (cost, gate), "q and p"
+                return
+        assert (q, p) == (rule(above), None), "q"
 
 
 class Query(Deployment):
@@ -103,15 +126,19 @@ class Query(Deployment):
 
     def __init__(self, name, fields):
         super().__init__(name, fields["params"])
-        self.immutable = self.weights = self.cost_tables = self.gate_tables = None
+        self.immutable = self.weights = self.cost_tables = self.gate_tables = self.p = None
         self.__dict__.update(fields)
         self.weights = self.weights or [1] * self.d
         self.immutable = self.immutable or [False] * self.d
         self.x = fields.get("x", [0] * self.d)
 
+    def largest(self):
+        """Returns the largest cost of the mutable features; the factor L is one more."""
+        return self.params.get("weight_limit", 1) * sum(r * r for r, i in zip(self.ranges, self.immutable) if not i)
+
     def check_query(self, field):
         p, q, alphas = self.params, self.q, self.alphas
-        self.check_modulus(q, self.bound, field)
+        self.check_modulus(q, self.bound, field, self.p)
         assert len(alphas) == self.servers and len(set(alphas)) == self.servers, "alphas"
         assert all(0 < alpha < q for alpha in alphas), "alphas"
         assert field == "given" or alphas == usual_points(q, self.servers), "alphas"
@@ -137,7 +164,7 @@ class Query(Deployment):
 
     # -- the vectors that the client shares in a phase, and the constant that it keeps
     def secrets(self, phase, theta):
-        q, x, w = self.q, self.x, self.weights
+        x, w = self.x, self.weights
         h = [int(i) for i in self.immutable]
         name = self.name
         flat = lambda tables: [entry for table in tables for entry in table]
@@ -153,12 +180,12 @@ class Query(Deployment):
                 return [h2, x, [1 if i else a for i, a in zip(self.immutable, w)]], 0
             return [h2, x], 0
         if name in ("single-phase", "single-phase+"):
-            return [x, [self.most + 1 if i else a for i, a in zip(self.immutable, w)]], 0
+            return [x, [self.largest() + 1 if i else a for i, a in zip(self.immutable, w)]], 0
         if name == "linear-lp":
-            return [[a**e for e in range(1, self.p) for a in x]], sum(a**self.p for a in x)
+            return [[a**e for e in range(1, self.exponent) for a in x]], sum(a**self.exponent for a in x)
         if name.startswith("linear-"):
             if "single" in name:
-                w = [self.most + 1 if i else a for i, a in zip(self.immutable, w)]
+                w = [self.largest() + 1 if i else a for i, a in zip(self.immutable, w)]
             offset = 0 if "diff" in name else sum(b * a * a for a, b in zip(x, w))
             return [w, [a * b for a, b in zip(w, x)]], offset
         if name == "table":
@@ -193,7 +220,7 @@ class Query(Deployment):
         if name == "dot":
             return sum(a * v for a, v in zip(s[0], y))
         if name == "lp":
-            return sum((v - a) ** self.p for a, v in zip(s[0], y)) + (one - 1) * sum(v**self.p for v in y)
+            return sum((v - a) ** self.exponent for a, v in zip(s[0], y)) + (one - 1) * sum(v**self.exponent for v in y)
         if name in ("baseline+", "diff+", "mask+", "single-phase", "single-phase+"):
             return sum(b * (v - a) ** 2 for a, b, v in zip(s[0], s[1], y))
         if name.startswith("two-phase"):
@@ -204,12 +231,12 @@ class Query(Deployment):
             weights = s[2] if name == "two-phase+" else [1] * len(y)
             return sum(c * (s[0][position] * v - b) ** 2 for b, c, v in zip(s[1], weights, y))
         if name == "linear-lp":
-            d, total = len(y), one * sum(v**self.p for v in y)
-            for j in range(1, self.p):
+            d, total = len(y), one * sum(v**self.exponent for v in y)
+            for j in range(1, self.exponent):
                 binomial = 1
                 for i in range(j):
-                    binomial = binomial * (self.p - i) // (i + 1)
-                e = self.p - j
+                    binomial = binomial * (self.exponent - i) // (i + 1)
+                e = self.exponent - j
                 total += (-1) ** e * binomial * sum(s[0][(e - 1) * d + k] * y[k] ** j for k in range(d))
             return total
         if name.startswith("linear-"):
@@ -230,7 +257,7 @@ class Query(Deployment):
         if name in ("baseline", "mask"):
             return sum(a * a for a in s[0])
         if name == "lp":
-            return sum(a**self.p for a in s[0])
+            return sum(a**self.exponent for a in s[0])
         if name in ("baseline+", "mask+", "single-phase", "single-phase+"):
             return sum(b * a * a for a, b in zip(s[0], s[1]))
         if name.startswith("two-phase") and phase == 1:
@@ -256,8 +283,34 @@ class Query(Deployment):
             return [value(position) - value(position + 1)]
         return [value(position) * drawn.get("rho", 1) + drawn.get("mu", 0) * one]
 
+    def modulus_of(self, slot, slots):
+        """Returns the modulus of a shared vector: the gate is the last one."""
+        return self.p if self.p and slot == slots - 1 else self.q
+
+    def lifted_answer(self, alpha, shares, randomness):
+        """Returns gate and cost of every position."""
+        sign, elements = (1 if alpha == 1 else -1), []
+        for position in range(self.M):
+            row = self.order[position] if self.order else position
+            cost, gate = self.rows_value(0, self.rows[row], shares, 1, position)
+            gate, ((z,), (pad,)) = sign * gate % self.p, randomness["pads"][row]
+            elements.append((randomness["rho"][row] * gate + z) % self.p)
+            elements.append((sign * cost + randomness["sigma"][row] * gate + pad) % self.q)
+        return elements
+
+    def lifted_values(self, first, second, offset):
+        """Decodes the answers of both servers."""
+        half = pow(2, -1, self.q)
+        decoded = []
+        for i in range(0, len(first), 2):
+            decoded.append((first[i] - second[i]) % self.p)
+            decoded.append(((first[i + 1] - second[i + 1]) * half + offset) % self.q)
+        return decoded
+
     def answer(self, phase, alpha, shares, randomness):
         """Returns the field elements that the server at point alpha answers to these shares."""
+        if self.p:
+            return self.lifted_answer(alpha, shares, randomness)
         half = len(shares) // 2
         parts = [(shares, 1)]
         if self.params["verified"]:
@@ -308,7 +361,7 @@ class Query(Deployment):
         if self.name.startswith("two-phase"):
             return [v if (v == 0 if phase == 0 else t) else None for v, t in zip(decoded, theta)]
         if "single-phase" in self.name:
-            return [value if value <= self.most else None for value in decoded]
+            return [value if value <= self.largest() else None for value in decoded]
         return decoded
 
 
@@ -319,7 +372,8 @@ class Case(Query):
         secret, params = used_fields(name)
         fields = {"bound", "field", "q", "alphas", "params", "rows", "order", "client_randomness", "server_randomness"}
         fields |= {"queries", "answers", "behaviour", "decoded", "liars", "qualifying", "nearest"}
-        assert set(case) == fields | secret and set(case["params"]) == params, "fields"
+        # check_modulus says whether p must be there.
+        assert set(case) - {"p"} == fields | secret and set(case["params"]) == params, "fields"
         super().__init__(name, case)
 
     def check_inputs(self):
@@ -348,13 +402,15 @@ class Case(Query):
         if r:
             vectors = vectors + [[r * s for s in v] for v in vectors] + [[r]]
         assert [len(query) for query in queries] == [len(vectors)] * len(points), "queries"
-        def shared(vector, points):
+        def shared(vector, points, q=q):
             noise = [[draw(q) for _ in range(self.params["threshold"])] for _ in vector]
             share = lambda s, z, a: (s + sum(a ** (j + 1) * zj for j, zj in enumerate(z))) % q
             return [[share(s, z, a) for s, z in zip(vector, noise)] for a in points]
 
         for slot, vector in enumerate(vectors):
-            shares = self.promised[slot - 1] if phase == 1 and slot else shared(vector, points)
+            modulus = self.modulus_of(slot, len(vectors))
+            here = points if modulus == q else usual_points(modulus, 2)
+            shares = self.promised[slot - 1] if phase == 1 and slot else shared(vector, here, modulus)
             assert [query[slot] for query in queries] == shares, "queries"
         if phase == 0 and self.phases == 2:
             later = self.alphas[: self.responders(1)]
@@ -370,18 +426,25 @@ class Case(Query):
         q, randomness = self.q, self.server_randomness[phase]
         assert set(randomness) == {"pads"} | self.uses(phase), "server_randomness"
         least, limit = {"rho": 1}, {"mu": self.params.get("d_min")}
+        if self.p:
+            limit["rho"] = self.p
         for name in self.uses(phase):
             assert len(randomness[name]) == self.positions, name
             assert all(least.get(name, 0) <= z < limit.get(name, q) for z in randomness[name]), name
         shape = [[self.kappa(phase)] * self.outputs_per_row()[1]] * self.positions
         assert [[len(pads) for pads in row] for row in randomness["pads"]] == shape, "pads"
-        assert all(0 <= z < q for row in randomness["pads"] for pads in row for z in pads), "pads"
+        limits = [self.p or q, q] * 2
+        assert all(0 <= z < m for row in randomness["pads"] for pads, m in zip(row, limits) for z in pads), "pads"
         assert len(self.answers[phase]) == len(self.queries[phase]), "answers"
         for alpha, shares, answer in zip(self.alphas, self.queries[phase], self.answers[phase]):
             assert answer == self.answer(phase, alpha, shares, randomness), "answers"
 
     def decode(self, phase, vectors, offset, r):
         """Returns the decoded values and the lying servers."""
+        if self.p:
+            decoded = self.lifted_values(*self.answers[phase], offset)
+            assert decoded == self.decoded[phase], "decoded"
+            return decoded, []
         said = {n: answer for n, answer in enumerate(self.answers[phase]) if self.behaviour[n] != "silent"}
         said = {n: [a + (self.behaviour[n] == "adds 1") for a in answer] for n, answer in said.items()}
         columns = self.columns(phase, said, self.queries[phase])

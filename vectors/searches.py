@@ -9,8 +9,8 @@ import itertools
 
 import primitives as p
 import signature
-from schemes import Query, interpolate, used_fields
-from transcript import Messages, derive, opens, order, seal, stream, symbol, xor
+from schemes import Query, interpolate, usual_points, used_fields
+from transcript import Messages, asked, derive, opens, order, seal, stream, symbol, xor
 
 TEXT_LENGTH = 10
 
@@ -39,6 +39,54 @@ def unpack(q, data, count):
     elements = [total >> bits * place & (1 << bits) - 1 for place in range(count)]
     packed = len(data) == -(-bits * count // 8) and total >> bits * count == 0
     return elements if packed and all(element < q for element in elements) else None
+
+
+def pack_words(q, p, elements):
+    """Packs the gates and costs of a lifted answer: one 32-bit word per row."""
+    shift = 32 - p.bit_length()
+    words = [cost | gate << shift for gate, cost in zip(elements[::2], elements[1::2])]
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+def unpack_words(q, p, data, count):
+    """Returns gates and costs, or None if the bytes are no packing of `count` elements."""
+    shift, elements = 32 - p.bit_length(), []
+    for place in range(0, len(data), 4):
+        word = int.from_bytes(data[place : place + 4], "little")
+        elements += [word >> shift, word & (1 << shift) - 1]
+    reduced = all(gate < p for gate in elements[::2]) and all(cost < q for cost in elements[1::2])
+    return elements if len(data) == 2 * count and reduced else None
+
+
+def lifted_numbers(keys, q, p, row):
+    """Returns rho, z, sigma and z' of a stored row."""
+    source = stream(keys, "lifted")
+    block, inside = divmod(row, 64)
+
+    def word(index, attempt):
+        if attempt < 0:
+            return int.from_bytes(source.read(768 * block + 256 * index + 4 * inside, 4), "little")
+        return int.from_bytes(source.block((1 << 127) + (row << 32) + attempt)[4 * index :][:4], "little")
+
+    def first(index, read):
+        drawn = (read(word(index, attempt)) for attempt in itertools.count(-1))
+        return next(number for number in drawn if number is not None)
+
+    def element(word):
+        number = word & (1 << (q - 1).bit_length()) - 1
+        return number if number < q else None
+
+    def halves(word):
+        numbers = []
+        for half, n in ((word & 0xFFFF, p - 1), (word >> 16, p)):
+            number, rest = divmod(half * n, 1 << 16)
+            if rest < (1 << 16) % n:
+                return None
+            numbers.append(number)
+        return 1 + numbers[0], numbers[1]
+
+    rho, z = first(2, halves)
+    return rho, z, first(0, element), first(1, element)
 
 
 # -- GF(2^8)
@@ -114,11 +162,11 @@ class Fetch:
     """The sizes of a record fetch."""
 
     def __init__(self, query, length):
-        params, self.servers = query.params, query.servers
+        params = query.params
         self.threshold, self.lying, self.M, self.length = params["threshold"], params["lying"], query.M, length + 24
-        self.stripes = max(1, self.servers - self.threshold - params["silent"] - 2 * params["lying"])
+        redundant = params["silent"] + 2 * params["lying"]
+        self.servers, self.stripes, self.binary = asked(self.M, self.length, self.threshold, redundant, query.servers)
         self.size = -(-self.length // self.stripes)
-        self.binary = self.servers == 2 and self.threshold == 1
         self.query_length = -(-self.M // 8) if self.binary else self.M * self.stripes
 
     def wanted(self, payloads):
@@ -126,7 +174,7 @@ class Fetch:
         assert all(len(payload) == self.query_length for payload in payloads), "payload"
         if self.binary:
             assert all(int.from_bytes(payload, "little") >> self.M == 0 for payload in payloads), "payload"
-            flipped = int.from_bytes(xor(*payloads), "little")
+            flipped = int.from_bytes(functools.reduce(xor, payloads), "little")
             assert flipped & flipped - 1 == 0, "payload"
             return flipped.bit_length() - 1 if flipped else None
         columns = list(zip(range(1, self.servers + 1), payloads))
@@ -157,7 +205,8 @@ class Fetch:
                 total = xor(total, bytes(times(factor, byte) for byte in part))
         for j in range(self.threshold):
             pad = stream(keys, f"record pad {j}").read(0, self.size)
-            total = xor(total, bytes(times(power(server, j), byte) for byte in pad))
+            factor = int(server in (j + 1, self.threshold + 1)) if self.binary else power(server, j)
+            total = xor(total, bytes(times(factor, byte) for byte in pad))
         return total
 
     def decode(self, answers):
@@ -170,7 +219,7 @@ class Fetch:
 
         kept, wrong = agreed(columns, need, self.lying, fits)
         if self.binary:
-            return xor(kept[0][1], kept[1][1]), wrong
+            return functools.reduce(xor, [answer for _, answer in kept]), wrong
         return b"".join(coefficients(kept)[self.threshold :])[: self.length], wrong
 
 
@@ -202,12 +251,14 @@ class Search(Query):
         secret, params = used_fields(entry["scheme"])
         fields = {"scheme", "params", "k", "bound", "q", "alphas", "rows", "records", "root_key", "key_epoch"}
         fields |= {"manifest_digest", "order", "ticket", "steps", "result"} | secret
-        assert set(entry) - {"signer"} == fields and set(entry["params"]) == params, "fields"
+        # check_modulus says whether p must be there.
+        assert set(entry) - {"signer", "p"} == fields and set(entry["params"]) == params, "fields"
         self.signer = None
         super().__init__(entry["scheme"], entry)
         self.root, self.digest = bytes.fromhex(self.root_key), bytes.fromhex(self.manifest_digest)
         self.epoch = self.key_epoch.to_bytes(4, "little")
         self.lying_servers = set()
+        self.doubtful = False
 
     # -- the institution
     def check_records(self):
@@ -226,7 +277,7 @@ class Search(Query):
 
     def check_signatures(self, records):
         signer = self.signer
-        assert set(signer) == set("signing_key public_key name version schema forged".split()), "signer"
+        assert set(signer) == set("signing_key public_key name version bundle_id schema forged".split()), "signer"
         seed = bytes.fromhex(signer["signing_key"])
         assert signer["public_key"] == public_key(seed).hex(), "public_key"
         assert type(signer["forged"]) is bool, "forged"
@@ -238,12 +289,12 @@ class Search(Query):
     def signed(self, text):
         parts = [self.signer[field].encode() for field in ("name", "version")]
         lengths = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-        subject = p.derive_key("ifonly signed records v1", lengths + self.signer["schema"].encode())
+        subject = p.derive_key("ifonly signed records v2", lengths + bytes.fromhex(self.signer["bundle_id"]) + self.signer["schema"].encode())
         return b"ifonly record v1" + subject + text
 
     # -- messages
     def header(self, phase, servers, parent):
-        header = b"ifonly\x02" + bytes([phase]) + self.epoch + self.digest + parent
+        header = b"ifonly\x03" + bytes([phase]) + self.epoch + self.digest + parent
         scheme = self.name.encode()
         return header + bytes([len(scheme)]) + scheme + bytes([servers]) + bytes(range(1, servers + 1))
 
@@ -254,6 +305,8 @@ class Search(Query):
     def check_payloads(self, phase, payloads, vectors):
         """Checks that the payloads are shares of the secret; returns them and r."""
         q, need = self.q, self.params["threshold"] + 1
+        if self.p:
+            return self.check_lifted_payloads(payloads, vectors), None
         lengths = [len(vector) for vector in vectors]
         if self.params["verified"]:
             lengths = lengths * 2 + [1]
@@ -269,6 +322,23 @@ class Search(Query):
         assert shared == [s % q for vector in vectors for s in vector], "payload"
         ends = list(itertools.accumulate(lengths))
         return [[one[end - length : end] for length, end in zip(lengths, ends)] for one in elements], r
+
+    def check_lifted_payloads(self, payloads, vectors):
+        """Checks the two streams: all vectors but the last in F_q, and the last in F_p."""
+        count = sum(len(vector) for vector in vectors[:-1])
+        length = -(-(self.q - 1).bit_length() * count // 8)
+        shares = []
+        for data in payloads:
+            cost = unpack(self.q, data[:length], count)
+            gate = unpack(self.p, data[length:], len(vectors[-1]))
+            assert cost and gate, "payload"
+            ends = list(itertools.accumulate(len(vector) for vector in vectors[:-1]))
+            shares.append([cost[end - len(vector) : end] for vector, end in zip(vectors, ends)] + [gate])
+        for slot, vector in enumerate(vectors):
+            m = self.modulus_of(slot, len(vectors))
+            columns = [(point, share[slot]) for point, share in zip(usual_points(m, 2), shares)]
+            assert interpolate(m, columns, 0) == [s % m for s in vector], "payload"
+        return shares
 
     def check_share_commitments(self, phase, messages, shares):
         """Checks both counts, the repeated commitments and their openings."""
@@ -287,6 +357,10 @@ class Search(Query):
 
     # -- servers
     def randomness(self, phase, keys):
+        if self.p:
+            rows = [lifted_numbers(keys, self.q, self.p, row) for row in range(self.M)]
+            rho, z, sigma, pad = zip(*rows)
+            return {"pads": [[[a], [b]] for a, b in zip(z, pad)], "rho": rho, "sigma": sigma}
         limits = {"rho": (self.q - 1, 1), "sigma": (self.q, 0), "mu": (self.params.get("d_min"), 0)}
         drawn = {name: [symbol(keys, name, *limits[name], i) for i in range(self.positions)] for name in self.uses(phase)}
         outputs, kappa = self.outputs_per_row()[1], self.kappa(phase)
@@ -300,7 +374,15 @@ class Search(Query):
             records = [self.encoded[row] for row in self.order or range(self.M)]
             return [self.fetch.answer(n, payload, records, keys) for n, payload in enumerate(payloads, 1)]
         randomness = self.randomness(phase, keys)
-        return [pack(self.q, self.answer(phase, alpha, share, randomness)) for alpha, share in zip(self.alphas, shares)]
+        answers = [self.answer(phase, alpha, share, randomness) for alpha, share in zip(self.alphas, shares)]
+        return [self.pack_answer(answer) for answer in answers]
+
+    def pack_answer(self, elements):
+        return pack_words(self.q, self.p, elements) if self.p else pack(self.q, elements)
+
+    def unpack_answer(self, data):
+        count = self.positions * self.outputs_per_row()[1]
+        return unpack_words(self.q, self.p, data, count) if self.p else unpack(self.q, data, count)
 
     def response(self, phase, behaviour, lead, answer):
         """Returns what a server with this behaviour sends, without the checksum."""
@@ -309,8 +391,8 @@ class Search(Query):
         if behaviour == "adds 1" and phase is None:
             answer = bytes(byte ^ 1 for byte in answer)
         elif behaviour == "adds 1":
-            elements = unpack(self.q, answer, self.positions * self.outputs_per_row()[1])
-            answer = pack(self.q, [(element + 1) % self.q for element in elements])
+            moduli = itertools.cycle([self.p, self.q] if self.p else [self.q])
+            answer = self.pack_answer([(element + 1) % m for element, m in zip(self.unpack_answer(answer), moduli)])
         elif behaviour == "not reduced":
             answer = b"\xff" * len(answer)
         elif behaviour == "wrong key check":
@@ -339,21 +421,26 @@ class Search(Query):
         return {n: response[length:] for n, response in responses.items() if n not in others}
 
     def possible(self, phase, decoded, theta, vectors):
+        """Returns, for every position, whether honest servers can send its values."""
         if self.name.startswith("gated"):
-            return all(gate or cost <= self.bound for gate, cost in zip(decoded[::2], decoded[1::2]))
+            return [gate or cost <= self.bound for gate, cost in zip(decoded[::2], decoded[1::2])]
         if self.name.startswith("two-phase"):
             known = self.known(phase, vectors) % self.q
-            return phase == 0 or all(v <= self.bound if t else v == known for v, t in zip(decoded, theta))
+            return [phase == 0 or (v <= self.bound if t else v == known) for v, t in zip(decoded, theta)]
         assert not self.diff, "no entry of this file has differences"
-        return all(value <= self.bound for value in decoded)
+        return [value <= self.bound for value in decoded]
 
     def decode_phase(self, phase, responses, shares, r, theta):
         vectors, offset = self.secrets(phase, theta)
         answers = self.heard(responses, 32 if phase == 0 else 16)
-        count = self.positions * self.outputs_per_row()[1]
-        unpacked = {n: unpack(self.q, answer, count) for n, answer in answers.items()}
+        unpacked = {n: self.unpack_answer(answer) for n, answer in answers.items()}
         self.lying_servers.update(n for n, elements in unpacked.items() if elements is None)
         unpacked = {n: elements for n, elements in unpacked.items() if elements is not None}
+        if self.p:
+            demand(len(unpacked) == 2, "too few answers")
+            decoded = self.lifted_values(unpacked[0], unpacked[1], offset)
+            demand(self.possible(phase, decoded, theta, vectors), "impossible value")
+            return self.ranks(phase, decoded, theta)
         columns = self.columns(phase, unpacked, shares)
         fits = lambda kept, others: all(interpolate(self.q, kept, point) == values for point, values in others)
         kept, wrong = agreed(columns, self.kappa(phase) + 1, self.params["lying"], fits)
@@ -362,8 +449,9 @@ class Search(Query):
             decoded = self.values(phase, kept, vectors, offset, r)
         except AssertionError as problem:
             raise Failed(str(problem)) from None
-        demand(self.possible(phase, decoded, theta, vectors), "impossible value")
-        return self.ranks(phase, decoded, theta)
+        possible = self.possible(phase, decoded, theta, vectors)
+        self.doubtful |= not all(possible)
+        return [rank if fine else None for rank, fine in zip(self.ranks(phase, decoded, theta), possible)]
 
     def plain_cost(self, row):
         """Returns the cost of a row from the definition, None if the row does not match."""
@@ -377,9 +465,18 @@ class Search(Query):
         return sum(w * (y - x) ** 2 for y, x, w, _ in levels)
 
     def decode_record(self, responses, wanted, cost):
+        """Returns the row with its true cost; None if it is left out."""
         encoded, wrong = self.fetch.decode(self.heard(responses, 16))
         self.lying_servers.update(wrong)
-        record = open_record(encoded)
+        try:
+            shown = self.shown_record(open_record(encoded), wanted)
+        except Failed:
+            shown = None
+        true = shown and shown["cost"] == cost
+        self.doubtful |= not true
+        return shown if true or self.signer else None
+
+    def shown_record(self, record, wanted):
         if self.signer:
             text, mark = record[:-64], record[-64:]
             demand(verifies(bytes.fromhex(self.signer["public_key"]), self.signed(text), mark), "wrong signature")
@@ -387,7 +484,8 @@ class Search(Query):
         row = self.order[wanted] if self.order else wanted
         levels = [int(text) for text in texts(record, self.d)[0]]
         assert levels == self.rows[row], "record"
-        demand(self.plain_cost(levels) == cost, "wrong record")
+        cost = self.plain_cost(levels)
+        demand(cost is not None, "no match")
         return {"position": wanted, "row": row, "cost": cost, "record": record.hex()}
 
     # -- the whole
@@ -395,7 +493,7 @@ class Search(Query):
         """Checks messages and responses; returns phase, shares, r, the wanted row and responses."""
         assert set(step) == {"path", "messages", "tau", "behaviour", "responses"}, "steps"
         phase = number if number < self.phases else None
-        servers = self.servers if phase is None else self.responders(phase)
+        servers = self.fetch.servers if phase is None else self.responders(phase)
         parent = bytes(48) if number == 0 else self.parent
         header = self.header(255 if phase is None else phase, servers, parent)
         messages = Messages(header, servers, step["messages"])
@@ -446,7 +544,7 @@ class Search(Query):
                         # Errors in the result of a dummy query are discarded, lying servers not.
                         self.dummy(responses)
                     else:
-                        found.append(self.decode_record(responses, wanted, cost))
+                        found += filter(None, [self.decode_record(responses, wanted, cost)])
                 else:
                     ranks = self.decode_phase(phase, responses, shares, r, theta)
                     theta = [rank is not None for rank in ranks]
@@ -457,6 +555,7 @@ class Search(Query):
                 nearest = sorted((rank, position) for position, rank in enumerate(ranks) if rank is not None)
         result = {"matching_rows": sum(theta), "nearest": found}
         result["lying_servers"] = sorted(n + 1 for n in self.lying_servers)
+        result["doubtful"] = self.doubtful
         assert self.result == ({"error": error} if error else result), "result"
 
     def dummy(self, responses):

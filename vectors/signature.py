@@ -54,18 +54,18 @@ def verifies(public, message, signature):
     return encoded(sum_of_points) == signature[:32]
 
 
-def subject(dataset, schema):
+def subject(dataset, bundle_id, schema):
     """Returns the bytes that bind signatures to a dataset."""
     texts = [dataset[field].encode() for field in ("name", "version")]
     lengths = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
-    return p.derive_key("ifonly signed records v1", lengths + schema.encode())
+    return p.derive_key("ifonly signed records v2", lengths + bytes.fromhex(bundle_id) + schema.encode())
 
 
 def check(v):
-    assert set(v) == set("signing_key public_key name version schema text subject message signature".split()), "fields"
+    assert set(v) == set("signing_key public_key name version bundle_id schema text subject message signature".split()), "fields"
     seed = bytes.fromhex(v["signing_key"])
     assert v["public_key"] == keys(seed)[2].hex(), "public_key"
-    context = subject(v, v["schema"])
+    context = subject(v, v["bundle_id"], v["schema"])
     assert v["subject"] == context.hex(), "subject"
     message = b"ifonly record v1" + context + bytes.fromhex(v["text"])
     assert v["message"] == message.hex(), "message"

@@ -4,7 +4,7 @@ import functools
 import primitives as p
 from schemes import is_prime, usual_points
 
-LABELS = {"pad": 1, "rho": 2, "sigma": 3, "mu": 4, "order": 5, "record pad": 6, "key check": 7}
+LABELS = {"pad": 1, "rho": 2, "sigma": 3, "mu": 4, "order": 5, "record pad": 6, "key check": 7, "lifted": 8}
 
 
 def derive(key, *parts):
@@ -49,7 +49,7 @@ def opens(kind, header, server, payload, blinding, commitments):
 
 
 def header_of(v, phase, parent, scheme, servers):
-    header = b"ifonly\x02" + bytes([phase]) + v["epoch"].to_bytes(4, "little") + bytes.fromhex(v["digest"]) + parent
+    header = b"ifonly\x03" + bytes([phase]) + v["epoch"].to_bytes(4, "little") + bytes.fromhex(v["digest"]) + parent
     return header + bytes([len(scheme)]) + scheme + bytes([servers]) + bytes(range(1, servers + 1))
 
 
@@ -191,24 +191,38 @@ def check_records(v, root):
     return sealed
 
 
+def asked(rows, length, threshold, redundant, servers):
+    """Returns the number of asked servers, of stripes, and whether shares are XOR shares."""
+
+    def sizes(count):
+        stripes = max(1, count - threshold - redundant)
+        binary = count == threshold + 1
+        query = -(-rows // 8) if binary else rows * stripes
+        return count * (query - (-length // stripes)), count, stripes, binary
+
+    return min(map(sizes, [servers] if redundant else range(threshold + 1, servers + 1)))[1:]
+
+
 def check_record_query(one, keys, sealed):
-    servers, threshold, row = one["servers"], one["T"], one["row"]
+    all_servers, threshold, row = one["servers"], one["T"], one["row"]
     rows, length = len(sealed), len(sealed[0])
-    stripes = servers - threshold - one["S"] - 2 * one["B"]
-    assert stripes >= 1, "servers"
+    servers, stripes, binary = asked(rows, length, threshold, one["S"] + 2 * one["B"], all_servers)
     size = -(-length // stripes)
     draws, queries, answers = bytes.fromhex(one["draws"]), [], []
     assert row is None or 0 <= row < rows, "row"
-    if servers == 2 and threshold == 1:
-        assert one["S"] == one["B"] == 0 and len(draws) == -(-rows // 8), "draws"
-        subset = int.from_bytes(draws, "little") % (1 << rows)
-        for chosen in (subset, subset ^ (0 if row is None else 1 << row)):
-            queries.append(chosen.to_bytes(len(draws), "little"))
-            total = bytes(length)
+    if binary:
+        size = -(-rows // 8)
+        assert one["S"] == one["B"] == 0 and len(draws) == threshold * size, "draws"
+        subsets = [int.from_bytes(draws[i : i + size], "little") % (1 << rows) for i in range(0, len(draws), size)]
+        last = functools.reduce(int.__xor__, subsets, 0 if row is None else 1 << row)
+        pads = [stream(keys, f"record pad {j}").read(0, length) for j in range(threshold)]
+        for chosen, pad in zip([*subsets, last], [*pads, functools.reduce(xor, pads)]):
+            queries.append(chosen.to_bytes(size, "little"))
+            total = pad
             for position in range(rows):
                 total = xor(total, sealed[position]) if chosen >> position & 1 else total
-            answers.append(xor(total, stream(keys, "record pad 0").read(0, length)))
-        assert xor(*answers) == (bytes(length) if row is None else sealed[row]), "record"
+            answers.append(total)
+        assert functools.reduce(xor, answers) == (bytes(length) if row is None else sealed[row]), "record"
     else:
         assert len(draws) == rows * stripes * threshold, "draws"
         noise = [draws[i : i + threshold] for i in range(0, len(draws), threshold)]
@@ -227,7 +241,8 @@ def check_record_query(one, keys, sealed):
                 total = bytes(t ^ p.gf_multiply(powers[j], b) for t, b in zip(total, pad))
             queries.append(bytes(query))
             answers.append(total)
-    assert one["queries"] == [query.hex() for query in queries], "queries"
+    not_asked = [None] * (all_servers - servers)
+    assert one["queries"] == [query.hex() for query in queries] + not_asked, "queries"
     assert one["answers"] == [answer.hex() for answer in answers], "answers"
 
 

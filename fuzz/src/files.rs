@@ -120,6 +120,12 @@ pub(crate) fn bundles(bytes: &[u8]) {
         rest = after;
     }
     fs::write(folder.join("checksums"), checksums).expect("the file can be written");
+    #[cfg(unix)]
+    for name in ["rows", "records", "checksums"] {
+        use std::os::unix::fs::PermissionsExt;
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.join(name), private).expect("the mode can be changed");
+    }
     if let Ok(bundle) = Bundle::open(&folder) {
         let schema = bundle.manifest().schema();
         for record in bundle.records() {

@@ -10,6 +10,9 @@
 mod answers;
 mod files;
 mod messages;
+mod peers;
+#[cfg(feature = "server")]
+mod servers;
 mod texts;
 mod world;
 
@@ -29,6 +32,11 @@ const TARGETS: &[Target] = &[
     Target { name: "manifests", run: texts::manifests, seeds: texts::manifest_seeds },
     #[cfg(feature = "server")]
     Target { name: "configuration", run: texts::configuration, seeds: texts::configuration_seeds },
+    Target { name: "peers", run: peers::run, seeds: peers::seeds },
+    #[cfg(feature = "server")]
+    Target { name: "shards", run: servers::shards, seeds: servers::shard_seeds },
+    #[cfg(feature = "server")]
+    Target { name: "ledgers", run: servers::ledgers, seeds: servers::ledger_seeds },
     Target { name: "profiles", run: texts::profiles, seeds: texts::profile_seeds },
     Target { name: "schemas", run: files::schemas, seeds: files::schema_seeds },
     Target { name: "csv", run: files::csv, seeds: files::csv_seeds },

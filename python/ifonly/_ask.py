@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._build import StrPath
 
 Metric = Literal["l2", "l1", "mad", "count"]
+WaysBy = Literal["feature", "set"]
+WAYS: tuple[str, ...] = get_args(WaysBy)
 METRICS: tuple[str, ...] = get_args(Metric)
 
 #: Default number of concurrent searches.
@@ -41,6 +43,9 @@ class Wishes(TypedDict, total=False):
     cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None
     cost_table: Mapping[str, Mapping[Any, float]] | None
     max_changes: int | None
+    tolerance: Mapping[str, float | str] | float | str | None
+    diverse: bool
+    ways_by: WaysBy
     scheme: str | None
 
 
@@ -53,6 +58,9 @@ class Explainer:
     - ``manifest``: the digest that ``ifonly inspect`` prints;
     - ``signer``: the public key that signs the records;
     - ``operators``: who runs the servers.
+
+    Two servers with the same host or certificate are refused, because one operator would receive
+    two shares of a query; ``allow_same_host=True`` allows it for trials.
 
     If a pin does not match, no query is sent. ``token`` is one token for all servers, or a
     dictionary from address to token. ``ca`` is a PEM file with the only trusted authorities.
@@ -67,6 +75,7 @@ class Explainer:
         manifest: str | None = None,
         signer: str | None = None,
         operators: Iterable[str] | None = None,
+        allow_same_host: bool = False,
         token: str | Mapping[str, str] | None = None,
         ca: StrPath | None = None,
         timeout: float = 120.0,
@@ -77,6 +86,7 @@ class Explainer:
             "manifest": manifest,
             "signer": signer,
             "operators": None if operators is None else _tables.names(operators),
+            "allow_same_host": allow_same_host,
         }
         reach = {
             "ca": None if ca is None else os.fspath(ca),
@@ -127,6 +137,9 @@ class Explainer:
         cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
         cost_table: Mapping[str, Mapping[Any, float]] | None = None,
         max_changes: int | None = None,
+        tolerance: Mapping[str, float | str] | float | str | None = None,
+        diverse: bool = False,
+        ways_by: WaysBy = "feature",
         scheme: str | None = None,
         concurrency: int = CONCURRENCY,
         progress: bool | None = None,
@@ -138,6 +151,8 @@ class Explainer:
 
         - ``total_CFs``: number of nearest records to fetch; visible to the servers.
         - ``features_to_vary``: only these features may change.
+        - ``diverse``: ``total_CFs`` different ways, one search each, instead of the nearest
+          records, which are often nearly equal.
         - ``permitted_range``: ``[low, high]`` of a number, ``None`` for an open bound; or the
           permitted values of a word.
         - ``feature_weights``: weight of a change, 0.01 to 1000; ``"inverse_mad"`` means
@@ -153,6 +168,10 @@ class Explainer:
         - ``cost``: by feature, a metric or weights such as ``{"up": 3, "down": 0.5}``.
         - ``cost_table``: by feature, the cost of each target value.
         - ``max_changes``: maximum number of features that change; fewer changes are preferred.
+        - ``tolerance``: differences that count as unchanged, such as ``{"income": "2%"}`` of the
+          value range, or ``"1%"`` for all features; ``0`` counts every difference.
+        - ``ways_by``: what a further way holds at the user's values: ``"feature"``, the feature
+          with the largest cost in the way before, or ``"set"``, all that it changed.
         - ``scheme``: the scheme to use; visible to the servers.
 
         At most ``concurrency`` searches run at a time. An error in a profile or a wish is raised
@@ -184,6 +203,9 @@ class Explainer:
             cost=cost,
             cost_table=cost_table,
             max_changes=max_changes,
+            tolerance=tolerance,
+            diverse=diverse,
+            ways_by=ways_by,
             scheme=scheme,
         )
         call = _Call(query_instances, total_CFs, wishes)
@@ -235,12 +257,13 @@ class _Call:
         self.query = query
         wrong = None
         listed: dict[str, Any] = {"scheme": wishes.get("scheme")}
-        permitted_range: dict[str, list[str | None]] = {}
+        permitted_range: dict[str, list[str | float | None]] = {}
         try:
             listed, permitted_range = _wish_list(**wishes)
         except InputError as error:
             wrong = str(error)
-        listed["top"] = total_CFs
+        several = bool(wishes.get("diverse", False))
+        listed["ways" if several else "top"] = total_CFs
         self.document = json.dumps({"wishes": listed, "permitted_range": permitted_range, "wrong": wrong})
         self._answers: dict[int, Answer] = {}
         self._errors: dict[int, IfonlyError] = {}
@@ -258,7 +281,7 @@ class _Call:
         if error is not None:
             self._errors[number] = error
         elif document is not None and scales is not None:
-            self._answers[number] = Answer(self.labels[number], self.people[number][0], document, scales)
+            self._answers[number] = Answer(self.labels[number], {name: _tables.text(one) for name, one in self.people[number][0].items()}, document, scales)
 
     def result(self) -> Counterfactuals:
         results = Counterfactuals([self._answers[number] for number in sorted(self._answers)], self.query)
@@ -267,14 +290,16 @@ class _Call:
         number = min(self._errors)
         error = self._errors[number]
         if len(self.people) > 1:
+            code, arguments = error.code, error.arguments
             error = type(error)(f"person {self.labels[number]!r}: {error}")
+            error.code, error.arguments = code, arguments
             error.results = results
         error.person = number
         raise error
 
 
-def _people(query: Any) -> tuple[list[Any], list[tuple[dict[str, str], str | None]]]:
-    """Returns the labels of the people, and their values as texts."""
+def _people(query: Any) -> tuple[list[Any], list[tuple[dict[str, str | float], str | None]]]:
+    """Returns the labels of the people, and their values as texts and fractions."""
     if isinstance(query, Mapping):
         return [0], [_tables.person(query)]
     if _tables.is_pandas(query, "Series"):
@@ -285,8 +310,8 @@ def _people(query: Any) -> tuple[list[Any], list[tuple[dict[str, str], str | Non
         return list(range(len(query))), [_tables.person(dict(one)) for one in query]
     if isinstance(query, (str, os.PathLike)):
         raise InputError("query_instances: give a person or a table of people, not a path")
-    columns, rows = _ifonly.rows(_tables.table(query, "query_instances"), "query_instances")
-    people: list[tuple[dict[str, str], str | None]] = [(dict(zip(columns, row)), None) for row in rows]
+    columns, rows = _tables.people(_tables.table(query, "query_instances"), "query_instances")
+    people: list[tuple[dict[str, str | float], str | None]] = [(dict(zip(columns, row)), None) for row in rows]
     labels = list(query.index) if _tables.is_pandas(query, "DataFrame") else list(range(len(rows)))
     return labels, people
 
@@ -304,8 +329,11 @@ def _wish_list(
     cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
     cost_table: Mapping[str, Mapping[Any, float]] | None = None,
     max_changes: int | None = None,
+    tolerance: Mapping[str, float | str] | float | str | None = None,
+    diverse: bool = False,
+    ways_by: WaysBy = "feature",
     scheme: str | None = None,
-) -> tuple[dict[str, Any], dict[str, list[str | None]]]:
+) -> tuple[dict[str, Any], dict[str, list[str | float | None]]]:
     """Returns the wishes as the Rust code reads and checks them, and DiCE's ranges.
 
     Only the schema tells whether a DiCE range has bounds or words, so Rust interprets it.
@@ -328,6 +356,8 @@ def _wish_list(
             asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
         else:
             raise InputError(f"cost of {name}: must be {', '.join(map(repr, METRICS))}, or such as {{'up': 3, 'down': 0.5}}")
+    if ways_by not in WAYS:
+        raise InputError(f"ways_by = {ways_by!r}: must be one of {', '.join(map(repr, WAYS))}")
     if max_changes is not None and not (isinstance(max_changes, int) and max_changes >= 0):
         raise InputError(f"max_changes = {max_changes!r}: must be a whole number, 0 or more")
     wishes = {
@@ -341,15 +371,23 @@ def _wish_list(
         "prices": prices,
         "asymmetric": asymmetric,
         "costs": {
-            name: [[_tables.text(value), _number(price, f"cost_table of {name}")] for value, price in table.items()]
+            name: [[_tables.value(value), _number(price, f"cost_table of {name}")] for value, price in table.items()]
             for name, table in (cost_table or {}).items()
         },
         "permits": {name: list(_texts(values, f"permitted_values of {name}")) for name, values in (permitted_values or {}).items()},
         "max_changes": max_changes,
+        "tolerance": {name: _tables.value(size) for name, size in _tolerances(tolerance).items()},
+        "ways_by": ways_by,
         "scheme": scheme,
     }
     ranges = {name: list(_open_texts(values, f"permitted_range of {name}")) for name, values in (permitted_range or {}).items()}
     return wishes, ranges
+
+
+def _tolerances(tolerance: Mapping[str, float | str] | float | str | None) -> Mapping[str, float | str]:
+    if tolerance is None:
+        return {}
+    return tolerance if isinstance(tolerance, Mapping) else {"*": tolerance}
 
 
 def _number(value: Any, what: str) -> float:
@@ -362,17 +400,19 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-def _texts(values: Iterable[Any], what: str) -> Iterator[str]:
+def _texts(values: Iterable[Any], what: str) -> Iterator[str | float]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{what}: give a list of values")
     for value in values:
         if _tables.is_missing(value):
             raise InputError(f"{what}: a value is missing")
-        yield _tables.text(value)
+        yield _tables.value(value)
 
 
-def _open_texts(values: Sequence[Any], what: str) -> Iterator[str | None]:
+def _open_texts(values: Sequence[Any], what: str) -> Iterator[str | float | None]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{what}: give [low, high], or a list of values")
     for value in values:
-        yield None if _tables.is_missing(value) else _tables.text(value)
+        if value is not None and _tables.is_missing(value):
+            raise InputError(f"{what}: {value!r} is not a bound; None leaves an end open")
+        yield None if value is None else _tables.value(value)

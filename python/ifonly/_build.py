@@ -53,6 +53,17 @@ class BuildReport:
         return dict(self.document["manifest"])
 
     @property
+    def exposure(self) -> dict[str, Any]:
+        """How recognisable the accepted rows are, and what grouping costs. Never published."""
+        return dict(self.document["exposure"])
+
+    @property
+    def groups(self) -> dict[str, Any] | None:
+        """How accepted rows were grouped; ``None`` if every record is an original row."""
+        groups = self.document["groups"]
+        return None if groups is None else dict(groups)
+
+    @property
     def signing_key(self) -> Path:
         """The file with the key that signed the records. Never copy it to a server."""
         return Path(self.document["signing_key"])
@@ -103,6 +114,12 @@ def build(
     features: Mapping[str, Mapping[str, Any]] | None = None,
     one_hot: bool | None = None,
     others: str | None = None,
+    group: int | None = None,
+    keep: Iterable[str] = (),
+    sensitive: Iterable[str] = (),
+    l: int | None = None,
+    model: Any = None,
+    cuts: StrPath | None = None,
     levels: int | None = None,
     scale: str | None = None,
     missing: str | None = None,
@@ -110,6 +127,7 @@ def build(
     name: str | None = None,
     version: str | None = None,
     signing_key: StrPath | None = None,
+    bundle_id: str | None = None,
     replace: bool = False,
     servers: int | None = None,
     operators: Iterable[str] = (),
@@ -123,7 +141,9 @@ def build(
     d_min: int | None = None,
     exponent: int | None = None,
     cost_limit: int | None = None,
+    cost_bits: int | None = None,
     top_limit: int | None = None,
+    floor: int | None = None,
     schemes: Iterable[str] = (),
     default_scheme: str | None = None,
     key_epochs: Iterable[int] = (),
@@ -143,6 +163,15 @@ def build(
     is a schema file or a dictionary with these keys. ``missing`` is ``"drop"``, ``"median"``,
     ``"most-common"`` or ``"refuse"``.
 
+    ``group=10`` replaces people by groups: every record stands for at least ten accepted people
+    and is no original row. ``keep`` names columns that stay exact; ``sensitive`` columns have at
+    least ``l`` values in every group. ``model`` is a function of a DataFrame that returns one
+    truth value per row, or an object with such a method ``predict``; records that it does not
+    accept are left out. ``cuts`` is an earlier bundle whose cuts are kept.
+
+    ``bundle_id`` (32 hexadecimal digits) makes two builds of the same data equal byte by byte;
+    without it, each build draws its own.
+
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": [34, 51, 28, 45], "income": [2100, 900, 3900, 2500]})
     >>> report = build(people, "people.bundle", accepted=people.income > 1000, immutable=["age"])
@@ -156,17 +185,39 @@ def build(
 
 #: A report as JSON and as text, and its warnings.
 Report = tuple[str, str, list[str]]
-#: Builds from data, options, schema file settings and a mask, and shows its progress.
-Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", Bar], Report]
+#: Decides which representatives of groups are kept, from names of columns and rows of texts.
+Model = Callable[[list[str], list[list[str]]], list[bool]]
+#: Builds from data, options, schema file settings, a mask and a model, and shows its progress.
+Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", "Model | None", Bar], Report]
 
 
-def _in_process(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, bar: Bar) -> Report:
-    return _ifonly.build(_tables.table(data, "data"), options, settings, mask, lambda stage, share: bar.at(share, stage))
+def _in_process(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, model: Model | None, bar: Bar) -> Report:
+    return _ifonly.build(_tables.table(data, "data"), options, settings, mask, model, lambda stage, share: bar.at(share, stage))
+
+
+def _model(model: Any) -> Model | None:
+    if model is None:
+        return None
+    decide = getattr(model, "predict", model)
+    if not callable(decide):
+        raise InputError("model: must be a function of a DataFrame, or an object with a method predict")
+
+    def check(names: list[str], rows: list[list[str]]) -> list[bool]:
+        frame = _frames.frame([dict(zip(names, row)) for row in rows])
+        for name in names:
+            try:
+                frame[name] = frame[name].astype(float)
+            except ValueError:
+                continue
+        decisions: Any = decide(frame)
+        return [bool(decision) for decision in decisions]
+
+    return check
 
 
 #: Arguments of ``build`` that are not passed on as options: data, display, and schema file keys.
 _TRANSLATED = frozenset(
-    "data accepted accepted_by continuous categorical immutable exclude features one_hot others key_epochs progress".split()
+    "data accepted accepted_by continuous categorical immutable exclude features one_hot others keep sensitive l model key_epochs progress".split()
 )
 
 
@@ -182,6 +233,9 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
         "features": {str(feature): dict(settings) for feature, settings in (wanted["features"] or {}).items()},
         "one_hot": wanted["one_hot"],
         "others": wanted["others"],
+        "keep": _tables.names(wanted["keep"]),
+        "sensitive": _tables.names(wanted["sensitive"]),
+        "l": wanted["l"],
     }
     given = {key: value for key, value in given.items() if value not in (None, [], {})}
     settings: dict[str, Any] | None = None
@@ -206,6 +260,7 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
         # A table in memory takes the name of its bundle.
         "name": wanted["name"] or (None if _tables.are_paths(data) else Path(output).stem or "table"),
         "signing_key": None if signing_key is None else os.fspath(signing_key),
+        "cuts": None if wanted["cuts"] is None else os.fspath(wanted["cuts"]),
         "replace": bool(wanted["replace"]),
         "operators": _tables.names(wanted["operators"]),
         "schemes": _tables.names(wanted["schemes"]),
@@ -214,7 +269,7 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
     options = {key: value for key, value in options.items() if value is not None}
     with Bar("building", 1, wanted["progress"]) as bar:
         settled = None if settings is None else json.dumps(settings)
-        report = builder(data, json.dumps(options), settled, mask, bar)
+        report = builder(data, json.dumps(options), settled, mask, _model(wanted["model"]), bar)
     return BuildReport(output, *report)
 
 

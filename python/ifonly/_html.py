@@ -43,8 +43,11 @@ def _answer(answer: Answer, named: bool) -> str:
 def _record(one: Any, number: int, of: int) -> str:
     rank = f"Number {number}: cost" if of > 1 else "Cost"
     foot = f'<p class="quiet">{rank} {one.cost:.3g}</p>'
+    if one.group:
+        foot += f'<p class="quiet">Stands for {one.group["at_least"]} to {one.group["at_most"]} accepted people; nobody\'s own record.</p>'
     if not one.changes:
-        return f"<p>A row with exactly these values was accepted.</p>{foot}"
+        same = "A record of accepted people has exactly these values." if one.group else "A row with exactly these values was accepted."
+        return f"<p>{same}</p>{foot}"
     most = max((change.contribution or 0.0) for change in one.changes) or 1.0
     rows = "".join(_change(change, most) for change in one.changes)
     return (

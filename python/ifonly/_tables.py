@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from . import _ifonly
 from .errors import InputError
 
 _HINT = "give a pandas or polars DataFrame, a pyarrow Table, anything with __arrow_c_stream__, or the paths of files"
@@ -104,6 +106,21 @@ def text(value: Any) -> str:
     raise InputError(f"a {type(value).__name__} is not a number, a text or a date")
 
 
+def value(value: Any) -> str | float:
+    """Returns a value for Rust. A fraction stays a number, as separators could change its text."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and type(value).__name__ != "datetime64":
+        value = value.item()
+    if isinstance(value, (float, Decimal)) and math.isfinite(value) and value % 1 != 0:
+        return float(value)
+    return text(value)
+
+
+def people(data: Any, name: str) -> tuple[list[str], list[list[str | float]]]:
+    """Returns columns and values of a table of people. As in `value`, a fraction stays a number."""
+    columns, fractions, rows = _ifonly.rows(data, name)
+    return columns, [[float(text) if fraction and "." in text else text for text, fraction in zip(row, fractions)] for row in rows]
+
+
 def plain(value: float) -> str:
     """Returns the shortest decimal that reads back as this number."""
     shown = repr(value)
@@ -117,13 +134,13 @@ def names(value: str | Iterable[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else [str(name) for name in value]
 
 
-def person(values: Mapping[Any, Any]) -> tuple[dict[str, str], str | None]:
-    """Returns a person's values as texts, and an error message or None."""
-    texts: dict[str, str] = {}
+def person(values: Mapping[Any, Any]) -> tuple[dict[str, str | float], str | None]:
+    """Returns a person's values as texts and fractions, and an error message or None."""
+    converted: dict[str, str | float] = {}
     wrong = None
-    for name, value in values.items():
+    for name, one in values.items():
         try:
-            texts[str(name)] = text(value)
+            converted[str(name)] = value(one)
         except InputError as error:
             wrong = wrong or f"{name}: {error}"
-    return texts, wrong
+    return converted, wrong

@@ -1,12 +1,14 @@
 """Exceptions, by who has to act.
 
-``code`` is the exit code of the command line for the same error. ``kind`` is the word that its
-``--json`` output has.
+``exit_code``, ``kind``, ``code`` and ``arguments`` have the values of ``ifonly ask --json`` for the
+same error.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from .results import Counterfactuals
@@ -15,8 +17,13 @@ if TYPE_CHECKING:
 class IfonlyError(Exception):
     """Base class of all exceptions of this package."""
 
-    code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "machine"
+
+    #: Code of the error; its kind if it has no other code.
+    code: str = "machine"
+    #: Arguments of the code, by name.
+    arguments: Mapping[str, Any] = MappingProxyType({})
 
     #: Index of the person in the call that the error concerns, counted from 0, if any.
     person: int | None = None
@@ -31,30 +38,30 @@ class InputError(IfonlyError, ValueError):
     >>> try:
     ...     ifonly.build("nowhere.csv", "nowhere.bundle", servers=0)
     ... except ifonly.IfonlyError as error:
-    ...     print(error.code, error.kind)
+    ...     print(error.exit_code, error.kind)
     1 machine
     """
 
-    code = 4
-    kind = "input"
+    exit_code = 4
+    kind = code = "input"
 
 
 class ServersError(IfonlyError, ConnectionError):
     """Too few servers were reachable or answered."""
 
-    code = 5
-    kind = "servers"
+    exit_code = 5
+    kind = code = "servers"
 
 
 class IntegrityError(IfonlyError):
     """The servers contradict each other or sent invalid data. No answer is returned."""
 
-    code = 6
-    kind = "integrity"
+    exit_code = 6
+    kind = code = "integrity"
 
 
 class MachineError(IfonlyError, OSError):
     """An error of this machine, such as a port in use or a file that cannot be read."""
 
-    code = 1
-    kind = "machine"
+    exit_code = 1
+    kind = code = "machine"

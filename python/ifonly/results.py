@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _frames, _tables
@@ -26,6 +26,8 @@ class Change:
     theirs: Any
     #: Whether both values have the same level, so that the difference costs nothing.
     same_level: bool
+    #: Whether the difference counts as unchanged.
+    within_tolerance: bool
     #: Contribution to the cost; ``None`` if costs count levels.
     contribution: float | None
 
@@ -40,6 +42,13 @@ class Counterfactual:
     changes: list[Change]
     #: Positions of the values on their features' scales, for plots.
     scales: list[dict[str, Any]]
+    #: Features that this way holds at the user's values, in addition to the wishes.
+    held: list[str] = field(default_factory=list)
+    #: The answer in one sentence, with the institution's labels and phrases.
+    sentence: str = ""
+    #: The group of people that the record stands for: ``at_least``, ``at_most`` and
+    #: ``accepted_percent``; ``None`` if it is one person's original row.
+    group: dict[str, Any] | None = None
 
 
 class Answer:
@@ -50,9 +59,18 @@ class Answer:
         self.label = label
         self._values, self._json = values, document
         self._document: dict[str, Any] = json.loads(document)
-        found = self._document.get("nearest", [self._document] if self._document["found"] else [])
+        one = [self._document] if self._document["found"] else []
+        found = self._document.get("ways", self._document.get("nearest", one))
         self.counterfactuals = [
-            Counterfactual(one["cost"], one["record"], [Change(**change) for change in one["changes"]], lines)
+            Counterfactual(
+                one["cost"],
+                one["record"],
+                [Change(**change) for change in one["changes"]],
+                lines,
+                held=one.get("held", []),
+                sentence=one.get("sentence", ""),
+                group=one.get("group"),
+            )
             for one, lines in zip(found, json.loads(scales))
         ]
 
@@ -65,6 +83,11 @@ class Answer:
     def cost(self) -> float | None:
         """The cost of the nearest record."""
         return self.counterfactuals[0].cost if self.counterfactuals else None
+
+    @property
+    def sentence(self) -> str | None:
+        """The nearest record in one sentence."""
+        return self.counterfactuals[0].sentence if self.counterfactuals else None
 
     @property
     def record(self) -> dict[str, Any] | None:
@@ -82,12 +105,13 @@ class Answer:
 
         They say how wishes were interpreted, which values were ignored and which servers failed.
         """
-        return list(self._document["notes"]) + list(self._document["server_failures"])
+        failures = [f"{failure['server']} {failure['message']}" for failure in self._document["server_failures"]]
+        return [note["message"] for note in self._document["notes"]] + failures
 
     @property
     def wishes(self) -> list[str]:
         """The constraints that a row had to satisfy, in words."""
-        return list(self._document["wishes"])
+        return [wish["message"] for wish in self._document["wishes"]]
 
     @property
     def document(self) -> dict[str, Any]:

@@ -4,11 +4,12 @@
 //! The servers observe a search for every person. If a profile or a wish is invalid, a dummy search
 //! runs, as in the client, and the error is returned like any other result.
 
-use crate::errors::{exception, input, json, parse};
+use crate::errors::{coded_exception, input, json, parse};
 use crate::runtime::{in_background, runtime};
 use crate::scales;
 use ifonly::client::transport::http::{self, TlsTrust};
-use ifonly::client::{ClientError, RetryPolicy, Transport};
+use ifonly::client::{ClientError, Endpoint, EndpointTokens, RetryPolicy};
+use ifonly::values::message::{Coded, CodedMessage};
 use ifonly::{Answer, ErrorCategory, Pins, ProfileValues, WishList};
 use pyo3::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,9 +30,9 @@ pub(crate) struct Client {
 #[serde(default, deny_unknown_fields)]
 struct NetworkOptions {
     ca: Option<PathBuf>,
-    /// The token for all servers.
+    /// The token of every server without one of its own.
     token: Option<String>,
-    /// Tokens for single servers, by address.
+    /// Tokens of single servers, by address.
     tokens: BTreeMap<String, String>,
     timeout: f64,
     plain_http: bool,
@@ -53,17 +54,16 @@ impl Client {
         if !(1e-3..=86_400.0).contains(&network.timeout) {
             return Err(input(format!("timeout = {}: it must be between 0.001 and 86400 seconds", network.timeout)));
         }
-        if let Some(url) = network.tokens.keys().find(|url| !urls.contains(url)) {
-            return Err(input(format!("tokens: none of the servers has the address {url}")));
-        }
+        let tokens = EndpointTokens { all: network.token.clone(), own: network.tokens.clone() };
+        let endpoints = tokens.endpoints(&urls).map_err(|error| input(format!("tokens: {error}")))?;
         let runtime = runtime()?;
         let connected = in_background(py, move || {
-            let refuse = |path: &PathBuf, error| (ErrorCategory::Input, format!("{}: {error}", path.display()));
+            let refuse = |path: &PathBuf, error| input_failure(format!("{}: {error}", path.display()));
             let pem = network.ca.as_ref().map(|path| std::fs::read(path).map_err(|error| refuse(path, error)));
             let pem = pem.transpose()?;
-            runtime.block_on(connect(&urls, &pins, &network, pem)).map_err(|error| client_error(&error))
+            runtime.block_on(connect(endpoints, &pins, &network, pem)).map_err(|error| client_error(&error))
         })?;
-        let client = connected.map_err(|(category, message)| exception(category, message))?;
+        let client = connected.map_err(|failure| coded_exception(&failure))?;
         Ok(Client { client: Arc::new(client) })
     }
 
@@ -89,14 +89,16 @@ impl Client {
     #[pyo3(signature = (people, wishes, concurrency, notify))]
     fn start(
         &self,
-        people: Vec<(BTreeMap<String, String>, Option<String>)>,
+        people: Vec<(BTreeMap<String, PythonValue>, Option<String>)>,
         wishes: &str,
         concurrency: usize,
         notify: Option<Py<PyAny>>,
     ) -> PyResult<Batch> {
         let input: WishInput = parse(wishes)?;
         let wishes = input.check(&self.client);
-        let person = |(values, invalid): (BTreeMap<_, _>, _)| (values.into_iter().collect::<ProfileValues>(), invalid);
+        let person = |(values, invalid): (BTreeMap<String, PythonValue>, _)| {
+            (values.into_iter().map(|(name, PythonValue(value))| (name, value)).collect::<ProfileValues>(), invalid)
+        };
         let waiting = people.into_iter().map(person).enumerate().collect();
         let (results, received) = channel();
         let (stop, stopped) = watch::channel(());
@@ -116,8 +118,22 @@ impl Client {
     }
 }
 
+/// A value as the Python files pass it: a number or a text.
+struct PythonValue(ifonly::values::schema::Value);
+
+impl<'py> FromPyObject<'_, 'py> for PythonValue {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<PythonValue> {
+        match value.extract::<String>() {
+            Ok(text) => Ok(PythonValue(text.into())),
+            Err(_) => Ok(PythonValue(value.extract::<f64>()?.into())),
+        }
+    }
+}
+
 async fn connect(
-    urls: &[String],
+    endpoints: Vec<Endpoint>,
     pins: &Pins,
     network: &NetworkOptions,
     pem: Option<Vec<u8>>,
@@ -128,16 +144,19 @@ async fn connect(
     };
     let trust = trust.plain_http(network.plain_http);
     let policy = RetryPolicy { deadline: Duration::from_secs_f64(network.timeout), ..RetryPolicy::default() };
-    let mut servers: Vec<Arc<dyn Transport>> = vec![];
-    for url in urls {
-        let token = network.tokens.get(url).or(network.token.as_ref());
-        servers.extend(http::servers(std::slice::from_ref(url), &trust, token.map(String::as_str), policy)?);
-    }
-    ifonly::Client::connect(servers, pins).await
+    ifonly::Client::connect(http::servers(endpoints, &trust, policy)?, pins).await
 }
 
-fn client_error(error: &ClientError) -> (ErrorCategory, String) {
-    (error.category(), ifonly::cli::sanitize::plain(&error.to_string()))
+/// The category and the message of an error.
+type Failure = (ErrorCategory, CodedMessage);
+
+fn client_error(error: &ClientError) -> Failure {
+    let message = ifonly::cli::sanitize::plain(&error.to_string());
+    (error.category(), CodedMessage { message, ..error.coded() })
+}
+
+fn input_failure(reason: String) -> Failure {
+    (ErrorCategory::Input, CodedMessage::new("input", reason))
 }
 
 /// The wishes as the Python files write them.
@@ -160,7 +179,8 @@ impl WishInput {
         let WishInput { mut wishes, permitted_range, wrong } = self;
         let schema = client.manifest().schema();
         // Only what the servers see anyway.
-        let public = WishList { top: wishes.top, scheme: wishes.scheme.clone(), ..WishList::default() };
+        let public =
+            WishList { top: wishes.top, ways: wishes.ways, scheme: wishes.scheme.clone(), ..WishList::default() };
         if let Some(reason) = wrong {
             return Err(Box::new((public, reason)));
         }
@@ -200,7 +220,7 @@ struct Job {
 type Person = (ProfileValues, Option<String>);
 
 /// The number of a person and the result.
-type Finished = (usize, Result<Answer, (ErrorCategory, String)>);
+type Finished = (usize, Result<Answer, Failure>);
 
 impl Job {
     /// Searches for one person after another, until none is left or the batch is stopped.
@@ -226,14 +246,14 @@ impl Job {
         }
     }
 
-    async fn ask(&self, values: &ProfileValues, invalid: Option<String>) -> Result<Answer, (ErrorCategory, String)> {
+    async fn ask(&self, values: &ProfileValues, invalid: Option<String>) -> Result<Answer, Failure> {
         let (public, reason) = match (&self.wishes, invalid) {
             (Ok(wishes), None) => return self.client.ask(values, wishes).await.map_err(|error| client_error(&error)),
             (Err(refused), _) => (&refused.0, refused.1.clone()),
             (Ok(wishes), Some(reason)) => (wishes, reason),
         };
         self.client.dummy_search(public).await;
-        Err((ErrorCategory::Input, reason))
+        Err(input_failure(reason))
     }
 }
 
@@ -268,8 +288,8 @@ impl Batch {
                 let scales = json(&scales::of(client.manifest().schema(), &answer))?;
                 Ok(Some((number, Some(json(&answer)?), Some(scales), None)))
             }
-            Ok(Completed { finished: (number, Err((category, message))), .. }) => {
-                Ok(Some((number, None, None, Some(exception(category, message).into_value(py).into_any()))))
+            Ok(Completed { finished: (number, Err(failure)), .. }) => {
+                Ok(Some((number, None, None, Some(coded_exception(&failure).into_value(py).into_any()))))
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(crate::errors::machine("the searches were stopped")),

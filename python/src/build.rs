@@ -3,13 +3,15 @@
 use crate::errors::{exception, json, parse};
 use crate::table::{build_error, table};
 use ifonly::bundle::{
-    AcceptMask, BuildError, BuildInputs, BuildProgress, BuildStage, ProgressCallback, SchemaFile, build_from, summarise,
+    AcceptMask, BuildError, BuildInputs, BuildProgress, BuildStage, GroupModel, ProgressCallback, SchemaFile,
+    build_from, summarise,
 };
 use ifonly::{BuildOptions, Bundle, ErrorCategory};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The name of a table in memory in error messages.
@@ -21,13 +23,14 @@ pub(crate) const TABLE: &str = "the table";
 /// the content of a schema file, both as JSON. `mask` has one byte per row, and the text that
 /// defines the mask. `progress` is called with a stage and a fraction from time to time.
 #[pyfunction]
-#[pyo3(signature = (data, options, schema_file, mask, progress))]
+#[pyo3(signature = (data, options, schema_file, mask, model, progress))]
 pub(crate) fn build(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     options: &str,
     schema_file: Option<&str>,
     mask: Option<(Vec<u8>, String)>,
+    model: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String, Vec<String>)> {
     let mut options: BuildOptions = parse(options)?;
@@ -36,8 +39,35 @@ pub(crate) fn build(
         mask.map(|(rows, definition)| AcceptMask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
     let mut inputs = BuildInputs { settings, mask, ..BuildInputs::default() };
     add_data(data, &mut options, &mut inputs)?;
-    let report = interruptible(py, progress, |callback| build_from(&options, inputs, callback))?;
+    let raised = RaisedError::default();
+    inputs.model = model.map(|model| group_model(model, raised.clone()));
+    let report = interruptible(py, progress, |callback| build_from(&options, inputs, callback));
+    let report = report.map_err(|error| raised.take().unwrap_or(error))?;
     Ok((json(&report)?, report.to_string(), report.warnings()))
+}
+
+/// The exception that a model raised.
+#[derive(Clone, Default)]
+pub(crate) struct RaisedError(Arc<Mutex<Option<PyErr>>>);
+
+impl RaisedError {
+    pub(crate) fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A model that is a Python function of names of columns and rows of texts.
+pub(crate) fn group_model(model: Py<PyAny>, raised: RaisedError) -> GroupModel {
+    GroupModel(Box::new(move |names, rows| {
+        let decided = Python::attach(|py| {
+            let (names, rows) = (names.to_vec(), rows.to_vec());
+            model.call1(py, (names, rows))?.extract::<Vec<bool>>(py)
+        });
+        decided.map_err(|error| {
+            *raised.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            BuildError::Stopped
+        })
+    }))
 }
 
 /// Adds the data to the options or the inputs: a path, a list of paths, or a table.

@@ -5,12 +5,12 @@
 //! larger table and the number of rows before them. The processes exchange JSON that only this
 //! module reads. The signing key is not exchanged; `Build.write_worker_key` writes it to a file.
 
-use crate::build::{TABLE, add_data, interruptible};
+use crate::build::{RaisedError, TABLE, add_data, group_model, interruptible};
 use crate::errors::{input, json, machine, parse};
 use crate::table::{build_error, table};
 use ifonly::bundle::{
-    Build as Steps, BuildInputs, BuildTask, EncodingPlan, LevelCounts, PartFiles, SchemaFile, ScratchDir, SigningJob,
-    TablePart, TableStats, load_key,
+    Build as Steps, BuildInputs, BuildTask, EncodingPlan, LevelCounts, ModelCheck, PartFiles, SchemaFile, ScratchDir,
+    SigningJob, TablePart, TableStats, load_key,
 };
 use ifonly::{BuildOptions, Manifest};
 use pyo3::prelude::*;
@@ -104,6 +104,32 @@ impl Build {
             .as_ref()
             .ok_or_else(|| machine("Build.begin() was not called before Build.write_worker_key()"))?;
         self.steps.write_worker_key(scratch_dir).map(drop).map_err(|error| build_error(&error))
+    }
+
+    /// Replaces the parts by one part of groups, if the options ask for groups; computes exposure.
+    /// Returns plan, level counts and numbers of rows of the parts.
+    #[pyo3(signature = (plan, level_counts, model))]
+    fn group(
+        &self,
+        py: Python<'_>,
+        plan: &str,
+        level_counts: Vec<String>,
+        model: Option<Py<PyAny>>,
+    ) -> PyResult<(String, Vec<String>, Vec<u64>)> {
+        let (plan, counts): (EncodingPlan, Vec<LevelCounts>) = (parse(plan)?, parse_all(&level_counts)?);
+        let raised = RaisedError::default();
+        let mut model = model.map(|model| group_model(model, raised.clone()));
+        let grouped = py.detach(|| {
+            let state = self.state();
+            let scratch_dir = state.scratch_dir.as_ref();
+            let scratch_dir =
+                scratch_dir.ok_or_else(|| machine("Build.begin() was not called before Build.group()"))?;
+            let model = model.as_mut().map(|model| &mut *model.0 as &mut ModelCheck<'_>);
+            self.steps.group(plan, counts, scratch_dir, model).map_err(|error| build_error(&error))
+        });
+        let (plan, counts) = grouped.map_err(|error| raised.take().unwrap_or(error))?;
+        let rows = counts.iter().map(LevelCounts::rows).collect();
+        Ok((serialise(&plan)?, counts.iter().map(serialise).collect::<PyResult<_>>()?, rows))
     }
 
     /// The manifest that records are signed for.

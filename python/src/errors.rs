@@ -1,6 +1,7 @@
 //! Errors as Python exceptions, one class per category. The classes are in `ifonly/errors.py`.
 
 use ifonly::ErrorCategory;
+use ifonly::values::message::CodedMessage;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -20,6 +21,19 @@ pub(crate) fn exception(category: ErrorCategory, message: impl ToString) -> PyEr
             Err(error) => error,
         }
     })
+}
+
+/// The exception for a coded message: as [`exception`], with `code` and `arguments`.
+pub(crate) fn coded_exception((category, message): &(ErrorCategory, CodedMessage)) -> PyErr {
+    let error = exception(*category, &message.message);
+    Python::attach(|py| {
+        let arguments = json(&message.arguments)?;
+        let arguments = py.import("json")?.call_method1("loads", (arguments,))?;
+        error.value(py).setattr("code", message.code)?;
+        error.value(py).setattr("arguments", arguments)
+    })
+    .err()
+    .unwrap_or(error)
 }
 
 /// Replaces command-line flags in a message by the keyword arguments of the same name.

@@ -48,7 +48,7 @@ pub(crate) fn attack(py: Python<'_>, name: String, seed: u64, bundle: Option<Pat
         }
     })?;
     let mut item = item.map_err(|(category, message)| exception(category, message))?;
-    item.plot = None;
+    item.figure = None;
     json(&item)
 }
 

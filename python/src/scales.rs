@@ -25,7 +25,7 @@ pub(crate) fn of(schema: &Schema, answer: &Answer) -> Vec<Vec<Arrow>> {
             feature: change.feature.clone(),
             low: axis.low.clone(),
             high: axis.high.clone(),
-            unit: schema.features()[column.features.start].unit.clone(),
+            unit: schema.features()[column.features.start].unit.as_ref().map(|unit| unit.in_language("en").to_owned()),
             yours: axis.position(schema, column, &change.yours),
             theirs: axis.position(schema, column, &change.theirs),
         })

@@ -26,13 +26,16 @@ pub(crate) fn table(data: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrowTable>
     ArrowTable::new(name, &schema, batches).map_err(|error| build_error(&error))
 }
 
-/// The names of the columns, and the rows as texts; missing values are empty texts.
+type TextRows = (Vec<String>, Vec<bool>, Vec<Vec<String>>);
+
+/// The names of the columns, whether each has numbers with fractions, and the rows as texts.
+/// Missing values are empty texts.
 #[pyfunction]
 #[pyo3(signature = (data, name))]
-pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<(Vec<String>, Vec<Vec<String>>)> {
+pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<TextRows> {
     let table = table(data, name)?;
     let rows = data.py().detach(|| table.texts()).map_err(|error| build_error(&error))?;
-    Ok((table.columns().to_vec(), rows))
+    Ok((table.columns().to_vec(), table.fractions().to_vec(), rows))
 }
 
 /// The exception for an error of a build or of a table.

@@ -138,7 +138,7 @@ def test_errors_name_the_cause(explainer: ifonly.Explainer, person: dict[str, An
     with pytest.raises(ifonly.InputError) as refused:
         explainer.generate_counterfactuals(person, **wishes)
     assert complaint in str(refused.value), str(refused.value)
-    assert (refused.value.code, refused.value.kind, refused.value.person) == (4, "input", 0)
+    assert (refused.value.exit_code, refused.value.kind, refused.value.person) == (4, "input", 0)
     assert isinstance(refused.value, ValueError)
 
 
@@ -164,13 +164,21 @@ def test_servers_that_do_not_match_a_pin_are_refused(deployment: ifonly.Deployme
         deployment.explainer(manifest="0" * 64)
     with pytest.raises(ifonly.ServersError) as refused:
         ifonly.Explainer(["http://127.0.0.1:9"], timeout=5)
-    assert refused.value.code == 5 and isinstance(refused.value, ConnectionError)
+    assert refused.value.exit_code == 5 and isinstance(refused.value, ConnectionError)
     with pytest.raises(ifonly.InputError, match="https"):
         ifonly.Explainer(["ftp://127.0.0.1"])
     with pytest.raises(ifonly.InputError, match="none of the servers has the address"):
         deployment.explainer(token={"https://other.example": "abc"})
     with pytest.raises(ifonly.ServersError):
         ifonly.Explainer(deployment.servers[:1]).generate_counterfactuals(ME)
+
+
+def test_two_servers_with_one_host_are_refused() -> None:
+    servers = ["https://a.invalid/one", "https://a.invalid/two"]
+    with pytest.raises(ifonly.InputError, match="same host"):
+        ifonly.Explainer(servers)
+    with pytest.raises(ifonly.ServersError):
+        ifonly.Explainer(servers, allow_same_host=True, timeout=1)
 
 
 def test_errors_name_bundles_that_cannot_be_served(folder: Path) -> None:
@@ -262,3 +270,21 @@ def test_many_searches_do_not_increase_memory(explainer: ifonly.Explainer) -> No
     before = ask(300)
     after = ask(1000)
     assert after - before < 16 << 20, f"{before >> 20} MB, then {after >> 20} MB"
+
+
+def test_fractions_are_numbers_whatever_the_separators_of_the_column(folder: Path) -> None:
+    table = pd.DataFrame({"debt": ["1.500,25", "2,125", "3.000,5", "1,5"], "job": ["a", "b", "a", "b"]})
+    with ifonly.serve(ifonly.build(table, "german.bundle")) as deployment:
+        explainer = deployment.explainer()
+        for me in ({"debt": 2.125, "job": "b"}, pd.DataFrame({"debt": [2.125], "job": ["b"]})):
+            found = explainer.generate_counterfactuals(me)
+            assert found[0].record == {"debt": "2,125", "job": "b"}
+            assert found[0].cost == 0
+        with pytest.raises(ifonly.InputError, match="set the same cost"):
+            explainer.generate_counterfactuals(
+                {"debt": 2.125, "job": "b"}, feature_weights={"debt": 2}, cost={"debt": {"up": 3}}
+            )
+        with pytest.raises(ifonly.InputError, match="is not a bound"):
+            explainer.generate_counterfactuals(
+                {"debt": 2.125, "job": "b"}, permitted_range={"debt": [float("nan"), 3]}
+            )

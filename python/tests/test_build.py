@@ -64,7 +64,7 @@ def test_every_type_gives_the_bundle_of_its_parquet_file(folder: Path) -> None:
     table = every_type()
     pq.write_table(table, "types.parquet")
     ifonly.keygen("signing.key", signing_key=True)
-    same = {"signing_key": "signing.key", "name": "types", "missing": "most-common"}
+    same = {"signing_key": "signing.key", "bundle_id": "00" * 16, "name": "types", "missing": "most-common"}
     from_file = ifonly.build("types.parquet", "file.bundle", **same)
     from_memory = ifonly.build(table, "memory.bundle", **same)
     assert contents("file.bundle") == contents("memory.bundle")
@@ -88,8 +88,8 @@ def test_data_frames_give_the_bundle_of_their_parquet_file(make: Any, folder: Pa
     else:
         given.reset_index(drop=True).to_parquet("table.parquet")
         from_file = options
-    ifonly.build(given, "memory.bundle", signing_key="signing.key", name="t", **options)
-    ifonly.build("table.parquet", "file.bundle", signing_key="signing.key", name="t", **from_file)
+    ifonly.build(given, "memory.bundle", signing_key="signing.key", bundle_id="00" * 16, name="t", **options)
+    ifonly.build("table.parquet", "file.bundle", signing_key="signing.key", bundle_id="00" * 16, name="t", **from_file)
     assert contents("memory.bundle") == contents("file.bundle")
 
 
@@ -133,7 +133,7 @@ def test_schema_and_deployment_are_arguments(folder: Path) -> None:
     assert "<table>" in report._repr_html_()
     Path("schema.toml").write_text("immutable = ['job']\n")
     by_file = ifonly.build(LOANS, "file.bundle", accepted="approved", schema="schema.toml")
-    by_dict = ifonly.build(LOANS, "dict.bundle", accepted="approved", schema={"immutable": ["job"]}, signing_key=by_file.signing_key, name="file")
+    by_dict = ifonly.build(LOANS, "dict.bundle", accepted="approved", schema={"immutable": ["job"]}, signing_key=by_file.signing_key, bundle_id=by_file.manifest["bundle_id"], name="file")
     assert by_file.manifest == by_dict.manifest
 
 
@@ -235,3 +235,37 @@ def test_keys_are_never_overwritten(folder: Path) -> None:
     for signing_key in (False, True):
         with pytest.raises(ifonly.IfonlyError):
             ifonly.keygen("root.key", signing_key=signing_key)
+
+
+def test_a_model_decides_which_groups_become_records(tmp_path: Path) -> None:
+    rng = np.random.default_rng(27)
+    people = pd.DataFrame({"age": rng.integers(18, 80, 400), "income": rng.integers(900, 5000, 400), "job": rng.choice(["nurse", "baker"], 400)})
+    seen: list[pd.DataFrame] = []
+
+    def model(frame: pd.DataFrame) -> Any:
+        seen.append(frame)
+        return frame["income"] > 3000
+
+    report = ifonly.build(people, tmp_path / "people.bundle", people.income > 2000, group=10, model=model, keep=["job"])
+    groups = report.groups
+    assert groups is not None and groups["refused_by_model"] > 0 and groups["terms"]["keep"] == ["job"]
+    assert list(seen[0].columns) == ["age", "income", "job"] and len(seen[0]) == groups["groups"] + groups["refused_by_model"]
+    assert report.manifest["dataset"]["groups"] == groups["terms"]
+    assert not any("original row" in warning for warning in report.warnings)
+    assert report.exposure["rows"] == report.rows_accepted
+    with ifonly.serve(tmp_path / "people.bundle") as deployment:
+        (answer,) = deployment.explainer().generate_counterfactuals({"age": 30, "income": 1000, "job": "nurse"})
+    assert answer.record is not None and answer.record["job"] == "nurse" and answer.record["income"] > 3000
+    group = answer.counterfactuals[0].group
+    assert group is not None and group["at_least"] >= 10
+    assert "the record stands for at least 10 accepted people; nobody's own record" in answer.notes
+
+    def broken(frame: pd.DataFrame) -> Any:
+        raise KeyError("income_1")
+
+    with pytest.raises(KeyError, match="income_1"):
+        ifonly.build(people, tmp_path / "other.bundle", people.income > 2000, group=10, model=broken)
+    with pytest.raises(ifonly.InputError, match="returned 1 decisions"):
+        ifonly.build(people, tmp_path / "other.bundle", people.income > 2000, group=10, model=lambda frame: [True])
+    with pytest.raises(ifonly.InputError, match="need groups"):
+        ifonly.build(people, tmp_path / "other.bundle", people.income > 2000, model=model)

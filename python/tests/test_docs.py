@@ -86,3 +86,15 @@ def test_the_schema_accepts_real_manifests_and_refuses_faulty_ones(folder: Path)
                 jsonschema.validate({**manifest, **fault}, schema)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({key: value for key, value in manifest.items() if key != "key_epochs"}, schema)
+
+
+def test_the_schema_of_wishes_accepts_its_examples_and_refuses_faulty_wishes() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((HERE.parent.parent / "docs" / "wishes.schema.json").read_text())
+    wishes = {name: option["examples"][0] for name, option in schema["properties"].items()}
+    jsonschema.validate(wishes, schema)
+    jsonschema.validate({name: option["default"] for name, option in schema["properties"].items()}, schema)
+    faults = [{"unknown": 1}, *({name: {"x": {}} if isinstance(value, dict) else {}} for name, value in wishes.items())]
+    for fault in faults:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**wishes, **fault}, schema)

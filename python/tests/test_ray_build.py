@@ -90,11 +90,22 @@ def test_workers_write_the_bytes_of_one_process(cluster: None, tables: list[Path
     one = build(ifonly.build, tables, tmp_path / "one.bundle")
     for part_bytes in (1, 4000, 1 << 30):
         by_ray = build(
-            ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=part_bytes, replace=True
+            ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], part_bytes=part_bytes, replace=True
         )
         assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
         assert by_ray.document["features"] == one.document["features"]
         assert by_ray.rows_read == one.rows_read == 1277
+    assert nothing_is_left(tmp_path)
+
+
+def test_groups_are_the_same_from_one_process_and_from_workers(cluster: None, tables: list[Path], tmp_path: Path) -> None:
+    import ifonly.ray
+
+    one = build(ifonly.build, tables, tmp_path / "one.bundle", group=10)
+    groups = one.groups
+    assert groups is not None and groups["terms"]["k"] == 10 and groups["people"] + groups["left_out"] == one.rows_accepted
+    build(ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], part_bytes=4000, group=10)
+    assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
     assert nothing_is_left(tmp_path)
 
 
@@ -116,7 +127,7 @@ def test_killed_workers_change_nothing(cluster: None, tables: list[Path], tmp_pa
     marks.mkdir()
     for name in ("_learn", "_encode", "_sign"):
         monkeypatch.setattr(_build, name, mortal(getattr(_build, name), str(marks)))
-    build(ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=1 << 30)
+    build(ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], part_bytes=1 << 30)
     assert len(list(marks.iterdir())) >= 3
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
@@ -190,7 +201,7 @@ def test_a_dataset_gives_the_bytes_of_its_table_with_any_blocks(cluster: None, t
     dataset = ray.data.from_arrow(cut(table, seed))
     part_bytes = [1, 5000, 1 << 30][seed - 1]
     report = ifonly.ray.build(
-        dataset, tmp_path / "ray" / ".." / "people.bundle", **wanted, signing_key=one.signing_key, part_bytes=part_bytes, replace=True
+        dataset, tmp_path / "ray" / ".." / "people.bundle", **wanted, signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], part_bytes=part_bytes, replace=True
     )
     assert contents(tmp_path / "people.bundle") == right, f"seed {seed}"
     assert report.rows_read == one.rows_read == 1000 and report.accepted == one.accepted
@@ -217,7 +228,7 @@ def test_a_filtered_and_mapped_dataset_is_built_in_order(cluster: None, tables: 
     dataset = ray.data.read_parquet([str(file) for file in sorted(tables[0].iterdir())])
     dataset = dataset.filter(lambda row: row["age"] > 30 and row["debt"] is not None and row["debt"] < 120)
     dataset = dataset.map_batches(slowly, batch_format="pyarrow")
-    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", accept="yes", name="people", signing_key=one.signing_key)
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", accept="yes", name="people", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"])
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
 
@@ -243,7 +254,7 @@ def test_blocks_of_different_types_are_one_table(cluster: None, tmp_path: Path) 
     # Dictionary encoding does not change the words.
     place = table.schema.get_field_index("word")
     blocks[0] = blocks[0].set_column(place, "word", blocks[0]["word"].dictionary_encode())
-    ifonly.ray.build(ray.data.from_arrow(blocks), tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=1 << 30, **words)
+    ifonly.ray.build(ray.data.from_arrow(blocks), tmp_path / "ray.bundle", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], part_bytes=1 << 30, **words)
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
     for other, why in [
@@ -267,7 +278,7 @@ def test_datasets_of_pandas_frames_and_of_rows_are_tables(cluster: None, tmp_pat
     one = ifonly.build(pa.Table.from_pylist(rows), tmp_path / "one.bundle", name="people")
     frames = [pd.DataFrame(rows[:33]), pd.DataFrame(rows[33:])]
     for dataset in (ray.data.from_items(rows), ray.data.from_pandas(frames), ray.data.from_pandas(frames).materialize()):
-        ifonly.ray.build(dataset, tmp_path / "ray.bundle", name="people", signing_key=one.signing_key, replace=True)
+        ifonly.ray.build(dataset, tmp_path / "ray.bundle", name="people", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"], replace=True)
         assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
 
@@ -304,7 +315,7 @@ def test_killed_workers_change_nothing_for_a_dataset(cluster: None, tmp_path: Pa
     for module, name in ((_blocks, "store"), (_build, "_learn"), (_build, "_encode"), (_build, "_sign")):
         monkeypatch.setattr(module, name, mortal(getattr(module, name), str(marks)))
     dataset = ray.data.from_arrow([table.slice(0, 100), table.slice(100)])
-    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", missing="drop", name="people", signing_key=one.signing_key)
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", missing="drop", name="people", signing_key=one.signing_key, bundle_id=one.manifest["bundle_id"])
     assert len(list(marks.iterdir())) == 5
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
     assert nothing_is_left(tmp_path)

@@ -1,7 +1,7 @@
 // Failures are explained and lose no input; and the isolation of the page holds.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
@@ -31,7 +31,9 @@ beforeEach(() => {
 });
 after(finish);
 
-/** Opens the page and fills in the form. */
+const column = (name) => columns.find((column) => column.name === name);
+
+/** Opens the page and fills in the values, up to the wishes. */
 async function filled(at = address) {
   const visitor = await Visitor.to(at);
   await visitor.ready();
@@ -40,56 +42,83 @@ async function filled(at = address) {
   return { visitor, profile: asked.profile };
 }
 
-const kept = async (visitor, profile) => assert.equal(await visitor.page.getByLabel("Your value: income", { exact: true }).inputValue(), profile.income, "the form keeps its content");
+async function kept(visitor, profile) {
+  await visitor.toAbout();
+  assert.equal(await visitor.field(column("income")).locator("input").inputValue(), String(profile.income), "the form keeps its content");
+}
 
 test("errors are shown at their fields, and nothing is sent", async () => {
   const { visitor, profile } = await filled();
   const { page } = visitor;
-  await visitor.sent(proxies.map(({ url }) => url));
-  const income = page.getByLabel("Your value: income", { exact: true });
-  await income.fill("much");
-  await visitor.value(columns.find(({ name }) => name === "age"), "");
-  await visitor.ask();
-  assert.match(await visitor.text(".summary"), /2 entries need your attention. Nothing was sent/);
-  assert.match(await page.locator(".feature", { hasText: "income" }).locator(".fault").innerText(), /not a number\. Enter a number from 12,000 to/);
-  assert.match(await page.locator(".feature", { hasText: "age" }).first().locator(".fault").innerText(), /value is required/);
-  assert.equal(await income.getAttribute("aria-invalid"), "true");
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Your value: age", "the first invalid field has the focus");
-  await income.fill(profile.income);
-  await visitor.value(columns.find(({ name }) => name === "age"), profile.age);
-  await visitor.wish(columns.find(({ name }) => name === "income"), { wish: "range", low: "60000", high: "50000" });
-  await visitor.ask();
-  assert.match(await page.locator(".feature", { hasText: "income" }).locator(".fault").innerText(), /No value lies between/);
-  assert.deepEqual(await visitor.sent(proxies.map(({ url }) => url)), []);
+  const addresses = proxies.map(({ url }) => url);
+  await visitor.sent(addresses);
+  await visitor.toAbout();
+  const income = visitor.field(column("income"));
+  await income.locator("input").fill("much");
+  await visitor.value(column("age"), "");
+  await visitor.press("Continue");
+  assert.match(await visitor.text(".alert"), /2 entries need a look[\s\S]*Age[\s\S]*Income[\s\S]*Nothing was sent/);
+  assert.match(await income.locator(".fault").innerText(), /Write a number, such as [\d,]+/);
+  assert.match(await visitor.field(column("age")).locator(".fault").innerText(), /needed/);
+  assert.equal(await income.locator("input").getAttribute("aria-invalid"), "true");
+  assert.equal(await page.evaluate(() => document.activeElement.name), "age", "the first invalid field has the focus");
+  assert.deepEqual(await visitor.accessibilityProblems(), []);
+  // A number that can be read in two ways is asked back, with a button for each.
+  await income.locator("input").fill("30.500");
+  await visitor.value(column("age"), profile.age);
+  await visitor.press("Continue");
+  assert.match(await income.locator(".fault").innerText(), /30\.500 can mean two things/);
+  await income.getByRole("button", { name: "30,500", exact: true }).click();
+  assert.equal(await income.locator("input").inputValue(), "30,500");
+  await visitor.toWishes();
+  await visitor.wish(column("income"), { wish: "range", low: "60000", high: "50000" });
+  await visitor.press("Ask privately");
+  assert.match(await page.locator(".wish .fault:not([hidden])").innerText(), /No value lies between/);
+  assert.deepEqual(await visitor.sent(addresses), []);
   await visitor.leave();
 });
 
-test("no match: a result with the wishes, and the form keeps its content", async () => {
+test("nobody qualifies: an answer with the strictest wish first, and a wish can be loosened", async () => {
   const { visitor, profile } = await filled();
   for (const column of columns) await visitor.wish(column, { wish: "stay" });
+  await visitor.wish(column("income"), { wish: "range", low: "13000", high: "" });
   await visitor.ask();
-  assert.match(await visitor.text(".answer"), /No match[\s\S]*a result, not an error[\s\S]*age stays as it is/);
+  assert.match(await visitor.text("main"), /Nobody who fits all your wishes was accepted[\s\S]*an answer too[\s\S]*Age can’t change/);
+  const items = visitor.page.locator(".relax li");
+  assert.match(await items.first().innerText(), /can’t change/);
+  assert.match(await items.last().innerText(), /Income [\d,]+ or more/, "the loosest wish stands last");
+  assert.deepEqual(await visitor.accessibilityProblems(), []);
+  if (process.env.SHOTS) await visitor.page.screenshot({ path: join(process.env.SHOTS, "none.png"), fullPage: true });
+  await items.filter({ hasText: "Age" }).getByRole("button", { name: /^Let it be \d+ to \d+$/ }).click();
+  await visitor.press("See all wishes");
+  assert.match(await visitor.text(".chips"), /Age between \d+ and \d+/);
   await kept(visitor, profile);
   await visitor.leave();
 });
 
-test("a server that is unreachable at the start is named", async () => {
+test("an operator that is away at the start is named before the form is filled in", async () => {
   proxies[1].forwardTo(null);
   const visitor = await Visitor.to(address);
-  await visitor.page.locator(".failure, .who").first().waitFor();
-  // One server is enough for the manifest, so there is a form; a search needs both.
-  assert.match(await visitor.page.locator(".servers li", { hasText: proxies[1].url }).innerText(), /could not be reached/);
-  assert.match(await visitor.page.locator(".servers li", { hasText: proxies[0].url }).innerText(), /✓? ?connected/);
+  await visitor.page.locator(".failure").waitFor();
+  assert.match(await visitor.text("h1"), /One operator cannot be reached just now/);
+  const row = (url) => visitor.page.locator(".status li", { hasText: new URL(url).host }).innerText();
+  assert.match(await row(proxies[1].url), /does not answer/);
+  assert.match(await row(proxies[0].url), /is there/);
+  assert.equal(await visitor.page.locator(".features").count(), 0);
+  if (process.env.SHOTS) await visitor.page.screenshot({ path: join(process.env.SHOTS, "away.png"), fullPage: true });
+  proxies[1].forwardTo(second.url);
+  await visitor.press("Look again now");
+  await visitor.page.locator("form.code").waitFor();
   await visitor.leave();
 });
 
-test("a server that fails before a search is named, no input is lost, and the next search works", async () => {
+test("an operator that fails before a search is named, no input is lost, and the next search works", async () => {
   const { visitor, profile } = await filled();
   proxies[1].forwardTo(null);
   await visitor.ask();
-  const text = await visitor.text(".failure");
-  assert.match(text, /Not enough servers/);
-  assert.ok(text.includes(proxies[1].url) && /cannot be reached/.test(text), text);
+  const text = await visitor.text("main");
+  assert.match(text, /One operator cannot be reached[\s\S]*Not enough servers/);
+  assert.ok(text.includes(new URL(proxies[1].url).host), text);
   await kept(visitor, profile);
   proxies[1].forwardTo(second.url);
   await visitor.ask();
@@ -97,16 +126,16 @@ test("a server that fails before a search is named, no input is lost, and the ne
   await visitor.leave();
 });
 
-test("if both servers are unreachable, trying again works without a reload of the page", async () => {
+test("if both operators are away, looking again works without a reload of the page", async () => {
   proxies.forEach((proxy) => proxy.forwardTo(null));
   const visitor = await Visitor.to(address);
-  await visitor.ready();
-  assert.match(await visitor.text(".failure"), /None of the servers could be reached/);
+  await visitor.page.locator(".failure").waitFor();
+  assert.match(await visitor.text("main"), /The operators cannot be reached[\s\S]*None of the servers could be reached/);
   assert.deepEqual(await visitor.accessibilityProblems(), []);
   proxies[0].forwardTo(first.url);
   proxies[1].forwardTo(second.url);
-  await visitor.page.getByRole("button", { name: "Try again" }).click();
-  await visitor.page.locator("#form .features").waitFor();
+  await visitor.press("Look again now");
+  await visitor.page.locator("form.code").waitFor();
   await visitor.leave();
 });
 
@@ -114,8 +143,8 @@ test("servers with different manifests receive no query", async () => {
   const other = await serve(folder, "renewed", 2);
   const at = await hosted(folder, [first.url, other.url]);
   const visitor = await Visitor.to(at);
-  await visitor.ready();
-  assert.match(await visitor.text(".failure"), /different manifests[\s\S]*no query was sent/);
+  await visitor.page.locator(".failure").waitFor();
+  assert.match(await visitor.text("main"), /nothing was sent[\s\S]*different manifests/);
   await visitor.leave();
 });
 
@@ -124,8 +153,13 @@ test("servers with different keys give no answer rather than a wrong one", async
   const at = await hosted(folder, [first.url, other.url]);
   const { visitor, profile } = await filled(at);
   await visitor.ask();
-  assert.match(await visitor.text(".failure"), /contradict each other[\s\S]*No answer is shown/);
+  assert.match(await visitor.text("main"), /No answer is shown[\s\S]*do not ask again today/);
   assert.equal(await visitor.page.locator(".answer").count(), 0);
+  assert.doesNotMatch(await visitor.text("main"), /try again/i);
+  assert.equal(await visitor.page.getByRole("button", { name: /again/ }).count(), 0, "a second try would tell a cheat something");
+  assert.deepEqual(await visitor.accessibilityProblems(), []);
+  if (process.env.SHOTS) await visitor.page.screenshot({ path: join(process.env.SHOTS, "contradiction.png"), fullPage: true });
+  await visitor.press("Back to the start");
   await kept(visitor, profile);
   await visitor.leave();
 });
@@ -145,23 +179,37 @@ test("a reload of the servers is reported, and the form keeps its content", asyn
 test("a pin that does not match is refused", async () => {
   const at = await hosted(folder, [first.url, second.url], "--threshold", "2");
   const visitor = await Visitor.to(at);
-  await visitor.ready();
+  await visitor.page.locator(".failure").waitFor();
   assert.match(await visitor.text(".failure"), /do not match the pinned values/);
   await visitor.leave();
 });
 
-test("the page asks for a token if a server requires one", async () => {
+test("the page asks for a code if an operator requires one, and finds a wrong one itself", async () => {
   const printed = await succeed("keygen", "--token", "office");
   const [token] = printed.match(/\b[0-9a-f]{64}\b/);
   const entry = printed.slice(printed.indexOf("[[tokens]]"));
   const guarded = await serve(folder, "people", 2, { tokens: `${entry}\n` });
   const at = await hosted(folder, [guarded.url]);
   const visitor = await Visitor.to(at);
-  await visitor.ready();
-  assert.match(await visitor.text(".failure"), /requires a token/);
-  await visitor.page.getByLabel(`Token for ${guarded.url}`).fill(token);
-  await visitor.page.getByRole("button", { name: "Try again" }).click();
-  await visitor.page.locator("#form .features").waitFor();
+  const { page } = visitor;
+  const code = page.getByLabel(`Enter your code for ${new URL(guarded.url).host}`);
+  await code.waitFor();
+  await visitor.sent([guarded.url]);
+  await code.fill(token.replace(/.$/, "o"));
+  await visitor.press("Begin");
+  assert.match(await visitor.text(".code"), /it has the sign o[\s\S]*Nothing was sent/);
+  await code.fill(token.slice(3));
+  await visitor.press("Begin");
+  assert.match(await visitor.text(".code"), /it has 61 of 64 signs/);
+  assert.deepEqual(await visitor.accessibilityProblems(), []);
+  if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, "code.png"), fullPage: true });
+  assert.deepEqual(await visitor.sent([guarded.url]), []);
+  await code.fill(token.split("").reverse().join(""));
+  await visitor.press("Begin");
+  await page.getByText("does not know the code").waitFor();
+  await code.fill(` ${token.toUpperCase()} `);
+  await visitor.press("Begin");
+  await page.locator(".features").waitFor();
   await visitor.leave();
 });
 
@@ -171,8 +219,8 @@ test("stopping ends the search, and the next one works", async () => {
   const silent = createServer(() => {}).unref();
   await new Promise((done) => silent.listen(0, "127.0.0.1", done));
   proxies[1].forwardTo(`http://127.0.0.1:${silent.address().port}`);
-  await visitor.page.getByRole("button", { name: "Ask privately" }).click();
-  await visitor.page.getByRole("button", { name: "Stop" }).click();
+  await visitor.press("Ask privately");
+  await visitor.press("Stop");
   await visitor.page.getByText("Stopped.").waitFor();
   await kept(visitor, profile);
   proxies[1].forwardTo(second.url);
@@ -194,19 +242,20 @@ test("the browser lets the page and its worker connect only to the operators", a
 });
 
 test("a changed script or engine does not run", async () => {
-  for (const ending of ["js", "wasm"]) {
-    const site = join(folder, `bent-${ending}`);
+  for (const stem of ["page", "texts-en", "ifonly"]) {
+    const ending = stem === "ifonly" ? "wasm" : "js";
+    const site = join(folder, `bent-${stem}`);
     await succeed("page", "build", site, ...proxies.flatMap(({ url }) => ["--server", url]));
-    const name = readdirSync(site).find((name) => name.endsWith(`.${ending}`));
+    const name = readdirSync(site).find((name) => name.startsWith(`${stem}-`) && name.endsWith(`.${ending}`));
     const bytes = readFileSync(join(site, name));
     writeFileSync(join(site, name), Buffer.concat([bytes, Buffer.from(ending === "js" ? "\n" : [0, 1, 0])]));
     const visitor = await Visitor.to(await host(site));
     if (ending === "wasm") {
-      await visitor.ready();
-      assert.match(await visitor.text(".failure"), /This browser could not run the search/);
+      await visitor.page.locator(".failure").waitFor();
+      assert.match(await visitor.text("main"), /This browser could not run the search/);
     } else {
       await visitor.page.waitForLoadState("networkidle");
-      assert.equal(await visitor.page.locator("#app").innerHTML(), "");
+      assert.equal(await visitor.page.locator("#app").innerText(), stem === "page" ? "" : "This page could not be loaded. Diese Seite konnte nicht geladen werden.");
     }
     await visitor.leave();
   }
@@ -215,11 +264,65 @@ test("a changed script or engine does not run", async () => {
 test("without configuration the page asks for servers or takes them from its address", async () => {
   const plain = await host(join(ROOT, "web/page/dist"));
   const visitor = await Visitor.to(plain);
-  await visitor.page.getByLabel(/one address per line/).fill(`${first.url}\n${second.url}`);
+  await visitor.page.getByLabel("Which operators hold the decisions?").fill(`${first.url}\n${second.url}`);
   await visitor.page.getByRole("button", { name: "Connect", exact: true }).click();
-  await visitor.page.locator("#form .features").waitFor();
+  await visitor.page.locator(".who").waitFor();
   await visitor.page.goto(`${plain}?server=${first.url}&server=${second.url}&lang=de`);
-  await visitor.page.locator("#form .features").waitFor();
-  assert.match(await visitor.text(".who h2"), /Die Server/);
+  await visitor.page.locator(".who").waitFor();
+  assert.match(await visitor.text(".who h2"), /Wer mitwirkt/);
   await visitor.leave();
+});
+
+test("a link replaces neither the servers nor the pins of the host", async () => {
+  // One operator spreads a link to the genuine page with two addresses of its own.
+  const attacker = [await startProxy(first.url), await startProxy(second.url)];
+  const link = `?${attacker.map(({ url }) => `server=${encodeURIComponent(url)}`).join("&")}`;
+  const visitor = await Visitor.to(address + link);
+  await visitor.page.locator(".who").waitFor();
+  await visitor.page.locator(".who summary").click();
+  const shown = await visitor.text(".who");
+  for (const { url } of attacker) assert.ok(!shown.includes(url), shown);
+  for (const { url } of proxies) assert.ok(shown.includes(url), shown);
+  await visitor.leave();
+  // Without configured servers, a link with two servers of one host is refused before any request.
+  const bare = await Visitor.to(`${await host(join(ROOT, "web/page/dist"))}?server=https://a.invalid/one&server=https://a.invalid/two`);
+  await bare.page.locator(".failure").waitFor();
+  assert.match(await bare.text(".failure"), /same host, a\.invalid/);
+  assert.deepEqual(bare.traffic.filter((request) => new URL(request.url()).hostname === "a.invalid"), []);
+  await bare.leave();
+  // The browser reads these texts as one host too.
+  const disguised = await Visitor.to(`${await host(join(ROOT, "web/page/dist"))}?server=https://a.invalid&server=${encodeURIComponent("https://a.invalid\\@b.invalid")}`);
+  await disguised.page.locator(".failure").waitFor();
+  assert.match(await disguised.text(".failure"), /same host, a\.invalid/);
+  await disguised.leave();
+  // Where operators have paths, the policy allows no other path of the same origin.
+  const paths = await Visitor.to(await hosted(folder, proxies.map(({ url }) => `${url}/ifonly`)));
+  await paths.page.locator(".failure, .who").first().waitFor();
+  const isBlocked = (url) =>
+    paths.page.evaluate(
+      (target) =>
+        new Promise((done) => {
+          document.addEventListener("securitypolicyviolation", () => done(true), { once: true });
+          fetch(target, { mode: "no-cors" }).then(() => done(false), () => setTimeout(() => done(false), 2000));
+        }),
+      url,
+    );
+  assert.equal(await isBlocked(`${proxies[0].url}/ifonly/v1/manifest`), false);
+  assert.equal(await isBlocked(`${proxies[0].url}/other/v1/manifest`), true);
+  await paths.leave();
+  // Pins apply to servers from the address too.
+  const site = join(folder, "pins-only");
+  cpSync(join(ROOT, "web/page/dist"), site, { recursive: true });
+  const config = join(site, "config.json");
+  writeFileSync(config, JSON.stringify({ servers: [], pins: { threshold: 2 } }));
+  const pinned = await Visitor.to((await host(site)) + link);
+  await pinned.page.locator(".failure").waitFor();
+  assert.match(await pinned.text(".failure"), /do not match the pinned values/);
+  await pinned.leave();
+  // A configuration that cannot be read has unknown pins, so the page connects to nothing.
+  writeFileSync(config, "{");
+  const unread = await Visitor.to((await host(site)) + link);
+  await unread.page.locator(".failure, .who").first().waitFor();
+  assert.equal(await unread.page.locator(".who").count(), 0);
+  await unread.leave();
 });

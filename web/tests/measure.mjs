@@ -29,7 +29,7 @@ async function scans(rows) {
   await build(folder, name, people);
   const running = [await serve(folder, name, 1), await serve(folder, name, 2)];
   const servers = running.map(({ url }) => url);
-  const { decision, ...profile } = people[5];
+  const { decision: _, ...profile } = people[5];
   return { servers, address: await hosted(folder, servers), profile: { ...profile, hours: 3, age: 70 }, stop: () => Promise.all(running.map(({ stop }) => stop())) };
 }
 
@@ -51,7 +51,7 @@ async function measure(name, { servers, address, profile, stop }) {
     new PerformanceObserver(note).observe({ type: "longtask", buffered: true });
     // The time at which the form appears.
     new MutationObserver((_, observer) => {
-      if (!document.querySelector("#form .features")) return;
+      if (!document.querySelector("form.code .go")) return;
       globalThis.usable = performance.now();
       observer.disconnect();
     }).observe(document, { childList: true, subtree: true });
@@ -61,7 +61,7 @@ async function measure(name, { servers, address, profile, stop }) {
   const usable = await page.evaluate(() => globalThis.usable);
   const path = join(folder, "profile.json");
   writeFileSync(path, JSON.stringify(profile));
-  for (const column of columns) await visitor.value(column, String(profile[column.name]));
+  await visitor.fill(columns, { profile });
   await page.evaluate(() => (globalThis.long.length = 0));
   const [native, browser] = [[], []];
   for (let round = 0; round < rounds; round++) {
@@ -69,16 +69,17 @@ async function measure(name, { servers, address, profile, stop }) {
     await promisify(execFile)(IFONLY, ["ask", "--json", "--profile", path, ...servers.flatMap((url) => ["--server", url])]);
     native.push(performance.now() - began);
     // Measured inside the page, without the delay of the browser driver.
+    await visitor.toWishes();
     const took = await page.evaluate(async () => {
-      const result = document.getElementById("result");
+      const main = document.getElementById("main");
       const began = performance.now();
       const shown = new Promise((done) => {
         const observer = new MutationObserver(() => {
-          if (!result.querySelector(".answer, .failure")) return;
+          if (!main.querySelector(".answer, .none, .failure")) return;
           observer.disconnect();
-          done(result.querySelector(".answer") ? performance.now() - began : NaN);
+          done(main.querySelector(".failure") ? NaN : performance.now() - began);
         });
-        observer.observe(result, { childList: true });
+        observer.observe(main, { childList: true });
       });
       document.querySelector("#form button[type=submit]").click();
       return shown;

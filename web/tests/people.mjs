@@ -45,7 +45,7 @@ export function question(random, rows, columns) {
     profile[column.name] = value === "" && column.default === null ? column.min : value;
     const other = () => String(random.of(rows)[column.name]) || column.default;
     const kinds = ["free", "free", "free", ...(column.ordered ? ["up", "down"] : []), ...(column.words.length > 0 ? ["permit"] : ["range"]), ...(random.below(2) === 0 ? ["stay", "stay"] : [])];
-    const wish = { wish: random.of(kinds), hard: random.of([2, 2, 2, 0, 1, 3, 4]) };
+    const wish = { wish: random.of(kinds), hard: random.of([1, 1, 1, 0, 2, 3]) };
     if (wish.wish === "range") {
       const ends = [other(), other()].sort((a, b) => place(column, a) - place(column, b));
       [wish.low, wish.high] = random.below(3) === 0 ? [ends[0], ""] : ends;
@@ -66,7 +66,7 @@ export function place(column, value) {
 
 /** All matching rows with their costs. Every level of these columns is one value. */
 export function bruteForce(rows, columns, { profile, wishes, metric }) {
-  const weights = [0.25, 0.5, 1, 2, 4];
+  const weights = [0.5, 1, 2, 4];
   const matching = [];
   for (const row of rows) {
     let cost = 0;
@@ -93,7 +93,7 @@ export function bruteForce(rows, columns, { profile, wishes, metric }) {
 
 /** The wishes as data for the npm package. */
 export function asData({ wishes, metric }) {
-  const weights = [0.25, 0.5, 1, 2, 4];
+  const weights = [0.5, 1, 2, 4];
   const data = { metric, immutable: [], only_up: [], only_down: [], ranges: {}, permits: {}, weights: {} };
   for (const [name, { wish, low, high, permitted, hard }] of Object.entries(wishes)) {
     if (wish === "stay") data.immutable.push(name);
@@ -101,7 +101,7 @@ export function asData({ wishes, metric }) {
     if (wish === "down") data.only_down.push(name);
     if (wish === "range") data.ranges[name] = [low || null, high || null];
     if (wish === "permit") data.permits[name] = permitted;
-    if (wish !== "stay" && hard !== 2) data.weights[name] = weights[hard];
+    if (wish !== "stay" && hard !== 1) data.weights[name] = weights[hard];
   }
   return data;
 }

@@ -14,20 +14,16 @@ const [path = "docs/figures/page.png"] = process.argv.slice(2);
 
 try {
   const built = join(ROOT, "web/page/dist");
-  const { page: origin } = await demo("--rows", "3000", "--seed", "4", "--page-dir", built);
+  const { page: origin } = await demo("--seed", "2", "--page-dir", built);
   const { page } = await browse({ viewport: { width: WIDTH, height: 760 }, colorScheme: "light" });
   await page.goto(`${origin}/`);
-  await page.getByRole("button", { name: "As the institution suggests" }).click();
-  await page.getByRole("button", { name: "Fill in an example" }).click();
-  await page.getByRole("button", { name: "Ask privately" }).click();
+  for (const name of ["Fill in an example", "Continue", "Ask privately"]) await page.getByRole("button", { name, exact: true }).click();
   const answer = page.locator(".answer");
   await answer.waitFor();
-  // From the top of the answer to the end of its third change.
+  // The sentence and the comparison picture.
   await page.evaluate(() => scrollTo(0, 0));
-  const { y: top } = await answer.boundingBox();
-  const third = await page.locator(".changes > li").nth(2).boundingBox();
-  const clip = { x: 0, y: top - 16, width: WIDTH, height: third.y + third.height - top + 16 };
-  await page.screenshot({ path, clip, fullPage: true, animations: "disabled" });
+  const { y, height } = await answer.boundingBox();
+  await page.screenshot({ path, clip: { x: 0, y: y - 16, width: WIDTH, height: height + 32 }, fullPage: true, animations: "disabled" });
   const { size } = statSync(path);
   console.log(`${path}: ${size} bytes`);
   if (size > LIMIT) throw new Error(`the screenshot is larger than ${LIMIT} bytes`);

@@ -22,8 +22,9 @@ export class Visitor {
     return visitor;
   }
 
+  /** Waits for the first step, a form or an explanation. */
   async ready() {
-    await this.page.locator("#form .features, .failure").first().waitFor();
+    await this.page.locator("form.code, #form, .failure").first().waitFor();
   }
 
   async leave() {
@@ -31,57 +32,104 @@ export class Visitor {
     await this.context.close();
   }
 
+  press(name) {
+    return this.page.getByRole("button", { name, exact: true }).click();
+  }
+
+  /** The label of a column that has only a name. */
+  label({ name }) {
+    const text = name.replaceAll("_", " ");
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+
+  /** Goes to the step with the values, from any step. */
+  async toAbout() {
+    const { page } = this;
+    const features = page.locator(".features");
+    while (!(await features.isVisible())) {
+      const forward = page.locator("form.code .btn.go");
+      if (await forward.isVisible()) await forward.click();
+      else if (await page.locator(".own").isVisible()) await this.press("Back");
+      else await page.getByRole("button", { name: /^(Ask again with other wishes|See all wishes|Back)$/ }).first().click();
+      await page.locator(".features, .own, form.code").first().waitFor();
+    }
+  }
+
+  /** Goes from the values to the wishes. */
+  async toWishes() {
+    if (await this.page.locator(".own").isVisible()) return;
+    await this.toAbout();
+    await this.press("Continue");
+    await this.page.locator(".own").waitFor();
+  }
+
+  /** The input or the group for the value of a column. */
+  field(column) {
+    return this.page.locator(".features .field").filter({ has: this.page.locator(`label:text-is("${this.label(column)}"), legend:text-is("${this.label(column)}")`) });
+  }
+
   /** Enters the value of one column. */
   async value(column, value) {
-    const label = `Your value: ${column.name}${column.unit ? ` (${column.unit})` : ""}`;
-    if (column.words.length === 0) return this.page.getByLabel(label, { exact: true }).fill(column.kind === "timestamp" ? value.replace(" ", "T") : value);
-    const group = this.page.getByRole("radiogroup", { name: label, exact: true });
+    const field = this.field(column);
+    if (column.words.length === 0) return field.locator("input").fill(column.kind === "timestamp" ? value.replace(" ", "T") : String(value));
     const shown = value === "" ? "not known" : value;
-    if ((await group.count()) > 0) return group.getByLabel(shown, { exact: true }).check();
-    return this.page.getByLabel(label, { exact: true }).selectOption({ label: shown });
+    const select = field.locator("select");
+    if ((await select.count()) > 0) return select.selectOption({ label: shown });
+    return field.getByRole("radio", { name: shown, exact: true }).check();
+  }
+
+  /** Opens the row of a column among the wishes. */
+  async row(column) {
+    const own = this.page.locator("details.own");
+    if (!(await own.evaluate((details) => details.open))) await own.locator(":scope > summary").click();
+    const row = own.locator("details.wish").filter({ has: this.page.locator(".what", { hasText: new RegExp(`^${this.label(column)}`) }) });
+    if (!(await row.evaluate((details) => details.open))) await row.locator("summary").click();
+    await row.getByRole("radio").first().waitFor();
+    return row;
   }
 
   /** Enters the wishes for one column. */
   async wish(column, { wish, low, high, permitted, hard }) {
-    await this.page.getByLabel(`Permitted change: ${column.name}`, { exact: true }).selectOption(wish);
+    const names = { free: "may change", stay: "can’t change", up: "↑ only up", down: "↓ only down", range: "between … and …", permit: "only certain ones" };
+    const row = await this.row(column);
+    await row.getByRole("radio", { name: names[wish], exact: true }).check();
     if (wish === "range") {
-      await this.page.getByLabel(`${column.name}, from`, { exact: true }).fill(low);
-      await this.page.getByLabel(`${column.name}, to`, { exact: true }).fill(high);
+      const ends = row.locator(".ends input");
+      await ends.nth(0).fill(String(low));
+      await ends.nth(1).fill(String(high));
     }
-    if (wish === "permit") {
-      const group = this.page.getByRole("group", { name: `Permitted values: ${column.name}`, exact: true });
-      for (const word of column.words) await group.getByLabel(word, { exact: true }).setChecked(permitted.includes(word));
-    }
-    await this.page.getByLabel(`How hard is a change for me? ${column.name}`, { exact: true }).fill(String(hard ?? 2));
+    if (wish === "permit") for (const word of column.words) await row.getByRole("checkbox", { name: word, exact: true }).setChecked(permitted.includes(word));
+    if (wish !== "stay") await row.getByRole("radio", { name: ["easy", "medium", "hard", "very hard"][hard ?? 1], exact: true }).check();
   }
 
+  /** Fills in the values and the wishes. */
   async fill(columns, { profile, wishes = {}, metric = "l2" }) {
-    for (const column of columns) {
-      await this.value(column, profile[column.name]);
-      if (wishes[column.name]) await this.wish(column, wishes[column.name]);
-    }
+    await this.toAbout();
+    for (const column of columns) await this.value(column, profile[column.name]);
+    await this.toWishes();
+    for (const column of columns) if (wishes[column.name]) await this.wish(column, wishes[column.name]);
     await this.more();
-    await this.page.getByLabel("Metric of changes").selectOption(metric);
+    await this.page.getByLabel("How changes count").selectOption(metric);
   }
 
   async more() {
+    const own = this.page.locator("details.own");
+    if (!(await own.evaluate((details) => details.open))) await own.locator(":scope > summary").click();
     const details = this.page.locator("details.choices");
     if (!(await details.evaluate((details) => details.open))) await details.locator("summary").click();
   }
 
   /** Starts a search and waits for its answer or an error. */
   async ask() {
-    const button = this.page.getByRole("button", { name: "Ask privately" });
-    await button.click();
-    // The button is disabled during the search.
-    await button.and(this.page.locator(":enabled")).waitFor();
-    await this.page.locator(".answer, .failure, .summary:not([hidden])").first().waitFor();
+    await this.toWishes();
+    await this.press("Ask privately");
+    await this.page.locator(".answer, .none, .failure, .alert:not([hidden]), form.code").first().waitFor();
   }
 
   /** Returns the answer as the page saves it. */
   async saved() {
     const coming = this.page.waitForEvent("download");
-    await this.page.getByRole("button", { name: "Save as JSON" }).click();
+    await this.press("Save");
     return JSON.parse(readFileSync(await (await coming).path(), "utf8"));
   }
 

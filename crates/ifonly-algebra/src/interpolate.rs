@@ -8,6 +8,7 @@
 //! This module contains no implementation; see `ifonly-scan`.
 
 use crate::field::{Field, FieldElement};
+use crate::lifted::{LiftedDecoder, LiftedPlan};
 use zeroize::Zeroize;
 
 /// How the answers A_n of N servers become values: `value = constant + Σ_n w_n·A_n`, with one
@@ -45,6 +46,13 @@ pub struct MalformedAnswer;
 pub trait Interpolator: Sync {
     /// Starts decoding the answers of one phase, which have `rows` rows.
     fn begin(&self, plan: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream>;
+
+    /// Starts decoding the answers of a [lifted gate](crate::lifted); `None` if this interpolator
+    /// has no decoder for them.
+    fn begin_lifted(&self, plan: &LiftedPlan) -> Option<Box<dyn LiftedDecoder>> {
+        let _ = plan;
+        None
+    }
 }
 
 /// The decoder of one phase, which processes answers while they arrive.

@@ -13,6 +13,7 @@
 //! process can compute every row by itself.
 
 use crate::field::{Field, FieldElement};
+use crate::lifted::{LiftedDraws, LiftedFormat};
 use crate::random::{RandomSource, mask_for};
 use crate::row_function::RowRandomness;
 use aes::Aes128;
@@ -127,6 +128,8 @@ pub enum Purpose {
     },
     /// The key-check value.
     KeyCheck,
+    /// The numbers ρ, z, σ and z' of a [lifted gate](crate::lifted).
+    Lifted,
     /// The zero sharing of a sealed search, under a key that two servers share.
     ZeroSharing,
     /// The masks of the input sharing of a sealed search.
@@ -144,6 +147,7 @@ impl Purpose {
             Purpose::Order { part } => (5, part, 0),
             Purpose::RecordPad { j } => (6, j, 0),
             Purpose::KeyCheck => (7, 0, 0),
+            Purpose::Lifted => (8, 0, 0),
             Purpose::ZeroSharing => (64, 0, 0),
             Purpose::InputMask => (65, 0, 0),
         };
@@ -187,6 +191,11 @@ impl TranscriptKeys {
         short.copy_from_slice(&key[..16]);
         key.zeroize();
         short
+    }
+
+    /// The numbers of a lifted gate.
+    pub fn lifted(&self, format: &LiftedFormat) -> LiftedDraws {
+        LiftedDraws::from_key(format.clone(), *self.stream_key(Purpose::Lifted))
     }
 
     /// The streams for `outputs` outputs per row with `kappa` pads each.
@@ -235,8 +244,16 @@ impl KeyStream {
     /// Writes the counters of these blocks, for [`KeyStream::blocks_of`]. They are the same for all
     /// streams.
     pub fn count(first: u128, blocks: &mut [[u8; 16]]) {
-        for (counter, block) in (first..).zip(blocks) {
-            *block = counter.to_le_bytes();
+        let (low, high) = (first as u64, ((first >> 64) as u64).to_le_bytes());
+        if low.checked_add(blocks.len() as u64).is_none() {
+            (first..).zip(blocks).for_each(|(counter, block)| *block = counter.to_le_bytes());
+            return;
+        }
+        // Only the lower half changes, which compilers vectorise.
+        for (counter, block) in (low..).zip(blocks) {
+            let (halves, _) = block.as_chunks_mut();
+            halves[0] = counter.to_le_bytes();
+            halves[1] = high;
         }
     }
 
@@ -396,6 +413,15 @@ mod tests {
     fn a_root_key_exposes_the_bytes_it_was_created_from() {
         for bytes in [[3; 32], std::array::from_fn(|index| index as u8)] {
             assert_eq!(RootKey::new(1, bytes).expose(), &bytes);
+        }
+    }
+
+    #[test]
+    fn counters_carry_into_the_upper_half() {
+        for first in [0, 5, u128::from(u64::MAX) - 2, 1 << 64, (1 << 127) + 7] {
+            let mut blocks = [[0; 16]; 6];
+            KeyStream::count(first, &mut blocks);
+            assert!((first..).zip(blocks).all(|(counter, block)| counter.to_le_bytes() == block), "{first}");
         }
     }
 

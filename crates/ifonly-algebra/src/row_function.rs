@@ -39,25 +39,30 @@ impl RowFunction {
     /// The value for one row. Levels beyond the end of a table count as 0; rows are checked against
     /// their max levels when they are loaded.
     pub fn evaluate(&self, field: &Field, row: &[u16]) -> FieldElement {
-        let level = |y: u16| field.reduce(u64::from(y));
-        let features = match &self.kind {
-            RowFunctionKind::Linear { norm, slope } => {
-                row.iter().zip(slope).fold(FieldElement::ZERO, |sum, (&y, &b)| {
-                    let y = level(y);
-                    field.mul_add(y, field.mul_add(*norm, y, b), sum)
-                })
-            }
+        row.iter().enumerate().fold(self.constant, |sum, (k, &y)| field.add(sum, self.kind.at(field, k, y)))
+    }
+
+    /// f_k at every level of every feature, feature after feature, without the constant.
+    pub fn level_values(&self, field: &Field, max_levels: &[u32]) -> Vec<FieldElement> {
+        let mut values = Vec::with_capacity(max_levels.iter().map(|&most| most as usize + 1).sum());
+        for (k, &most) in max_levels.iter().enumerate() {
+            values.extend((0..=most).map(|level| self.kind.at(field, k, level as u16)));
+        }
+        values
+    }
+}
+
+impl RowFunctionKind {
+    /// f_k at one level. Levels beyond the end of a table count as 0.
+    fn at(&self, field: &Field, k: usize, level: u16) -> FieldElement {
+        let y = field.reduce(level.into());
+        match self {
+            RowFunctionKind::Linear { norm, slope } => field.mul(y, field.mul_add(*norm, y, slope[k])),
             RowFunctionKind::Polynomial(coefficients) => {
-                row.iter().enumerate().fold(FieldElement::ZERO, |sum, (k, &y)| {
-                    let horner = |value, c: &Vec<FieldElement>| field.mul(field.add(value, c[k]), level(y));
-                    field.add(sum, coefficients.iter().rev().fold(FieldElement::ZERO, horner))
-                })
+                coefficients.iter().rev().fold(FieldElement::ZERO, |value, c| field.mul(field.add(value, c[k]), y))
             }
-            RowFunctionKind::Table(tables) => row.iter().zip(tables).fold(FieldElement::ZERO, |sum, (&y, table)| {
-                field.add(sum, table.get(usize::from(y)).copied().unwrap_or_default())
-            }),
-        };
-        field.add(self.constant, features)
+            RowFunctionKind::Table(tables) => tables[k].get(usize::from(level)).copied().unwrap_or_default(),
+        }
     }
 }
 

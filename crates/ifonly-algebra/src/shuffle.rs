@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 
 /// With more rows than this, the permutation uses buckets.
 const MAX_UNBUCKETED: usize = 1 << 16;
-const BUCKETS: usize = 256;
+/// The number of buckets.
+pub const BUCKETS: usize = 256;
 
 /// The row order: `order[p]` is the stored row at position p.
 ///
@@ -82,11 +83,23 @@ impl BucketIndices {
         &self.key
     }
 
+    /// The number of these rows in each bucket.
+    pub fn count(&self, rows: Range<usize>) -> [usize; BUCKETS] {
+        count(rows.len(), |row, part| self.stream.fill((rows.start + row) as u64, part))
+    }
+
     /// The positions of these rows, grouped by bucket.
     pub fn scatter(&self, rows: Range<usize>) -> BucketScatter<'_> {
-        let fill = |row: usize, part: &mut [u8]| self.stream.fill((rows.start + row) as u64, part);
-        let starts = starts_of(&count(rows.len(), fill));
-        BucketScatter { indices: Some(&self.stream), next_row: rows.start, next: next_of(&starts), starts }
+        let starts = starts_of(&self.count(rows.clone()));
+        // A database has fewer than 2^32 rows.
+        let first = std::array::from_fn(|bucket| starts[bucket] as u32);
+        BucketScatter { grouped: Some(self.positions(rows.start, first)), next: 0, starts }
+    }
+
+    /// The positions of the rows from `first_row` on, if the first row of each bucket gets the
+    /// position in `starts`.
+    pub fn positions(&self, first_row: usize, starts: [u32; BUCKETS]) -> BucketPositions<'_> {
+        BucketPositions { stream: &self.stream, next_row: first_row, next: starts }
     }
 }
 
@@ -106,10 +119,7 @@ impl<'a> Shuffle<'a> {
     pub fn scatter(&self, rows: Range<usize>) -> BucketScatter<'_> {
         match &self.bucket_indices {
             Some(indices) => indices.scatter(rows),
-            None => {
-                let starts = vec![0, rows.len()];
-                BucketScatter { indices: None, next_row: rows.start, next: next_of(&starts), starts }
-            }
+            None => BucketScatter { grouped: None, next: 0, starts: vec![0, rows.len()] },
         }
     }
 
@@ -127,12 +137,40 @@ const READ: usize = 960;
 /// Computes the position of each row after grouping by bucket, row by row in stored order.
 #[derive(Debug)]
 pub struct BucketScatter<'a> {
-    indices: Option<&'a KeyStream>,
-    next_row: usize,
-    /// The position of the next row of each bucket.
-    next: [u32; BUCKETS],
+    /// `None` if there is only one bucket.
+    grouped: Option<BucketPositions<'a>>,
+    /// The next position if there is only one bucket.
+    next: u32,
     /// The first position of each bucket, and the end.
     starts: Vec<usize>,
+}
+
+/// The next position of each bucket, row by row in stored order. The positions of a bucket are
+/// consecutive; the caller chose the first.
+#[derive(Debug)]
+pub struct BucketPositions<'a> {
+    stream: &'a KeyStream,
+    next_row: usize,
+    next: [u32; BUCKETS],
+}
+
+impl BucketPositions<'_> {
+    /// The position that the next row of each bucket will get.
+    pub fn next(&self) -> &[u32; BUCKETS] {
+        &self.next
+    }
+
+    /// Writes the positions of the next rows. Items are moved in a separate step: the lookups are
+    /// faster if they do not wait for moves, and the caller can prefetch the memory of the moves.
+    pub fn advance(&mut self, positions: &mut [u32]) {
+        let mut indices = [0; READ];
+        for positions in positions.chunks_mut(READ) {
+            let indices = &mut indices[..positions.len()];
+            self.stream.fill(self.next_row as u64, indices);
+            next_positions(&mut self.next, indices, positions);
+            self.next_row += positions.len();
+        }
+    }
 }
 
 impl BucketScatter<'_> {
@@ -141,23 +179,14 @@ impl BucketScatter<'_> {
         self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// Writes the positions of the next rows. Items are moved in a separate step: the lookups are
-    /// faster if they do not wait for moves, and the caller can prefetch the memory of the moves.
+    /// Writes the positions of the next rows (see [`BucketPositions::advance`]).
     pub fn positions(&mut self, positions: &mut [u32]) {
-        let mut indices = [0; READ];
-        for positions in positions.chunks_mut(READ) {
-            match self.indices {
-                Some(stream) => {
-                    let indices = &mut indices[..positions.len()];
-                    stream.fill(self.next_row as u64, indices);
-                    next_positions(&mut self.next, indices, positions);
-                }
-                None => {
-                    (self.next[0]..).zip(&mut *positions).for_each(|(next, position)| *position = next);
-                    self.next[0] += positions.len() as u32;
-                }
+        match &mut self.grouped {
+            Some(grouped) => grouped.advance(positions),
+            None => {
+                (self.next..).zip(&mut *positions).for_each(|(next, position)| *position = next);
+                self.next += positions.len() as u32;
             }
-            self.next_row += positions.len();
         }
     }
 }
@@ -187,11 +216,6 @@ fn starts_of(counts: &[usize; BUCKETS]) -> Vec<usize> {
         end
     });
     [0].into_iter().chain(ends).collect()
-}
-
-/// The first position of each bucket, as `u32`: a database has fewer than 2^32 rows.
-fn next_of(starts: &[usize]) -> [u32; BUCKETS] {
-    std::array::from_fn(|bucket| starts.get(bucket).map_or(0, |&start| start as u32))
 }
 
 /// The number of rows in each bucket. `fill` writes the bucket indices from a given row on. Each
@@ -422,7 +446,8 @@ mod tests {
             let starts = starts_of(&count(4, |first, part| part.copy_from_slice(&indices[first..][..part.len()])));
             let mut order = vec![0; 4];
             let mut positions = [0; 4];
-            next_positions(&mut next_of(&starts), &indices, &mut positions);
+            let mut next = std::array::from_fn(|bucket| starts[bucket] as u32);
+            next_positions(&mut next, &indices, &mut positions);
             (0..).zip(positions).for_each(|(row, position)| order[position as usize] = row);
             for range in starts.windows(2).map(|pair| pair[0]..pair[1]) {
                 shuffle(&mut order[range], |n| {

@@ -101,6 +101,8 @@ enum RowFunctionArg {
     Gated,
     /// Two table functions and two field elements per row
     GatedTable,
+    /// Two table functions in one word per row: the default search
+    Lifted,
 }
 
 impl RowFunctionArg {
@@ -112,6 +114,7 @@ impl RowFunctionArg {
             RowFunctionArg::Table => (BenchRowFunction::Table, CostModel::Table, ConstraintKind::None),
             RowFunctionArg::Gated => (BenchRowFunction::Gated, CostModel::Squared, ConstraintKind::Zeros),
             RowFunctionArg::GatedTable => (BenchRowFunction::GatedTable, CostModel::Table, ConstraintKind::Table),
+            RowFunctionArg::Lifted => (BenchRowFunction::Lifted, CostModel::Table, ConstraintKind::Table),
         };
         (function, scheme::leanest(cost, constraint).name)
     }

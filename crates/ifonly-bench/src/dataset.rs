@@ -2,17 +2,16 @@
 
 use crate::BenchError;
 use crate::kernels::BenchOptions;
-use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::{Profile, ProfileValues, WishList};
 use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::SealedScheme;
-use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme, sealed};
+use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme, kind};
 use ifonly_core::search::{SearchResult, confirm_under};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_scan::RowStore;
-use ifonly_values::manifest::{Manifest, ManifestFields, SchemeEntry};
+use ifonly_values::manifest::{Manifest, ManifestFields, OfferedScheme, SchemeEntry};
 use ifonly_values::record::{self, Record};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, Value};
 
@@ -44,10 +43,8 @@ pub struct BenchDataset {
 impl BenchDataset {
     /// Draws rows and a profile from the seed of the options.
     pub fn make(options: &BenchOptions, scheme: &str, order: RowOrder) -> Result<BenchDataset, BenchError> {
-        let scheme =
-            Some(sealed::SCHEME).filter(|sealed| sealed.name == scheme).or_else(|| scheme::named(scheme)).ok_or_else(
-                || BenchError::input(format!("unknown scheme {scheme:?}; docs/schemes.md lists all schemes")),
-            )?;
+        let unknown = || BenchError::input(format!("unknown scheme {scheme:?}; docs/schemes.md lists all schemes"));
+        let scheme = kind::find(scheme).ok_or_else(unknown)?;
         let (max_level, columns) = (options.max_level, options.features);
         let kind = FeatureKind::from(Scale::whole_numbers(0, max_level.into()).map_err(BenchError::input)?);
         let features = (0..columns).map(|k| Feature::new(feature_name(k), kind.clone())).collect();
@@ -146,16 +143,9 @@ fn manifest(
     // N = T + 1 where the scheme is linear in the shares, so this gives the requested number N.
     fields.params.threshold = options.servers - 1;
     fields.params.shuffle = order == RowOrder::Shuffled;
-    let (entry, servers) = if scheme.name == sealed::SCHEME.name {
-        let sealed = SealedScheme::new(fields.params()).map_err(BenchError::input)?;
-        (SchemeEntry::for_sealed(&sealed), sealed::SERVERS)
-    } else {
-        let instance =
-            SchemeInstance::new(scheme, fields.params(), ModulusRule::Deployment).map_err(BenchError::input)?;
-        (SchemeEntry::of(&instance), instance.servers())
-    };
-    let servers = u8::try_from(servers).map_err(BenchError::input)?;
-    fields.schemes = vec![entry];
+    let offered = OfferedScheme::usual(scheme, fields.params()).map_err(BenchError::input)?;
+    let servers = u8::try_from(offered.servers()).map_err(BenchError::input)?;
+    fields.schemes = vec![SchemeEntry::of(&*offered)];
     fields.default_scheme = scheme.name.into();
     fields.operators = ManifestFields::new("", fields.schema.clone(), 1, 1, servers).operators;
     Manifest::new(fields).map_err(BenchError::input)

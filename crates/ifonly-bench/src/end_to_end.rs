@@ -18,7 +18,6 @@ use ifonly_core::search::{Search, StepMessages};
 use ifonly_core::server_protocol::CheckedRequest;
 use ifonly_scan::decode::KernelInterpolator;
 use ifonly_server::LoadedBundle;
-use ifonly_server::compute::database::AnswerError;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,7 +158,6 @@ fn respond(loaded: &LoadedBundle, message: &[u8], times: &mut PartTimes) -> Resu
         CheckedRequest::Record(request) => {
             times.measure(RECORDS, || loaded.database().record(loaded.index(), request, &mut sink))
         }
-        CheckedRequest::Sealed(_) => Err(AnswerError::Stopped),
     };
     result.map(|()| response).map_err(|_| BenchError::machine("a server did not answer"))
 }

@@ -14,7 +14,8 @@ use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
 use ifonly_client::{Answer, Client, Pins};
 use ifonly_core::scheme::sealed::{SCHEME, SERVERS};
-use ifonly_core::server_protocol::{CheckedRequest, SealedRequest};
+use ifonly_core::server_protocol::SealedRequest;
+use ifonly_core::transcript::Message;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 use ifonly_server::LoadedBundle;
 use ifonly_server::peers::RandomnessMode;
@@ -164,9 +165,8 @@ fn search_directly(
         let mut requests: Vec<SealedRequest> = vec![];
         let mut parties: Vec<Party> = vec![];
         for (position, (loaded, message)) in servers.iter().zip(&messages).enumerate() {
-            let CheckedRequest::Sealed(request) = loaded.protocol().open(message).map_err(BenchError::machine)? else {
-                return Err(BenchError::machine("a server did not accept the message as a sealed request"));
-            };
+            let message = Message::decode(message).map_err(BenchError::machine)?;
+            let request = loaded.protocol().check_sealed(&message).map_err(BenchError::machine)?;
             let circuit = loaded.circuit(&request).map_err(BenchError::machine)?;
             parties.push(loaded.party(&request, &circuit, randomness(position)).map_err(BenchError::machine)?);
             requests.push(request);

@@ -54,7 +54,7 @@ impl BenchServers {
             Loopback::serve(loaded, options).await
         })?;
         let transport =
-            |url: &String| Ok::<_, BenchError>(Arc::new(HttpServer::new(url, &trust, None)?) as Arc<dyn Transport>);
+            |url: &String| Ok::<_, BenchError>(Arc::new(HttpServer::new(url, &trust)?) as Arc<dyn Transport>);
         let transports = loopback.urls().iter().map(transport).collect::<Result<_, _>>()?;
         Ok(BenchServers { loopback, transports, runtime: Some(runtime) })
     }

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_algebra::wire;
 use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
@@ -189,17 +188,17 @@ impl ScriptedResponses {
 
 /// An answer with gates and costs in which half of the rows match, or none.
 fn answer(instance: &SchemeInstance, half: bool, random: &mut SeededRandom) -> Bytes {
-    let field = instance.field();
+    let (field, gate_field) = (instance.field(), instance.output_field(0));
     let mut elements: Vec<FieldElement> = vec![];
     for _ in 0..instance.params().rows {
         // Costs are distances: only few field elements are possible costs.
         let matches = half && random.below(2) == 0;
-        let gate = if matches { FieldElement::ZERO } else { field.sample_nonzero(random) };
+        let gate = if matches { FieldElement::ZERO } else { gate_field.sample_nonzero(random) };
         let cost = if matches { field.reduce(random.below(200_000)) } else { field.sample(random) };
         elements.extend([gate, cost]);
     }
     let mut bytes = vec![0; MessageKind::Phase(0).lead()];
-    bytes.extend(wire::pack(field, &elements));
+    bytes.extend(instance.pack_answer(&elements));
     bytes.into()
 }
 
@@ -207,11 +206,11 @@ fn answer(instance: &SchemeInstance, half: bool, random: &mut SeededRandom) -> B
 fn with_lie(instance: &SchemeInstance, answer: &Bytes) -> Result<Bytes, BenchError> {
     let field = instance.field();
     let (check, body) = answer.split_at(MessageKind::Phase(0).lead());
-    let elements = wire::unpack(field, body, instance.answer_length(0)).map_err(BenchError::machine)?;
+    let elements = instance.unpack_answer(0, body).map_err(BenchError::machine)?;
     let lie = field.reduce(field.q() - 100_000);
     let changed: Vec<FieldElement> =
         elements.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
-    Ok([check, &wire::pack(field, &changed)].concat().into())
+    Ok([check, &instance.pack_answer(&changed)].concat().into())
 }
 
 /// The probability that a time of the second case is longer than one of the first case.

@@ -30,6 +30,9 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// The possible numbers of cost bits.
+pub(crate) const COST_BITS: std::ops::RangeInclusive<i64> = 16..=60;
+
 /// Why a build failed. A failed build leaves no files behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +47,15 @@ pub enum BuildError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The number of cost bits is out of range.
+    #[error("cost_bits = {bits}: must be from {} to {}", COST_BITS.start(), COST_BITS.end())]
+    CostBits {
+        /// The number given.
+        bits: u32,
+    },
+    /// Both settings of the same number are given.
+    #[error("cost_bits and cost_limit set the same number; omit one of them")]
+    CostLimitTwice,
     /// A file is invalid.
     #[error("{path}: {reason}")]
     File {
@@ -174,6 +186,12 @@ pub enum OpenError {
     /// The checksum of a file differs from the listed one.
     #[error("{path} does not have the checksum that the bundle lists: it was damaged or changed; copy it again")]
     Checksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Users other than the owner and its group can read a file with rows or their checksums.
+    #[error("{path} is readable by all users; run: chmod -R o= {}", .path.parent().unwrap_or(.path).display())]
+    Readable {
         /// The file.
         path: PathBuf,
     },

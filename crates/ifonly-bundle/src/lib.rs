@@ -39,26 +39,29 @@ mod build;
 mod columns;
 mod error;
 mod format;
+#[cfg(feature = "build")]
+mod group;
 mod input;
 #[cfg(feature = "build")]
 mod options;
 
 #[cfg(feature = "build")]
-pub use build::accept::{AcceptCondition, AcceptMask};
+pub use build::accept::{AcceptCondition, AcceptError, AcceptMask};
+pub use build::group_report::{Exposure, GroupPrice, GroupReport};
 #[cfg(feature = "build")]
 pub use build::parts::{LevelCounts, PartFiles, SigningJob};
 #[cfg(feature = "build")]
 pub use build::plan::EncodingPlan;
 pub use build::report::{BuildReport, BundleSizes, ExcludedColumn, FeatureReport};
 #[cfg(feature = "build")]
-pub use build::run::{Build, BuildInputs, build, build_from};
+pub use build::run::{Build, BuildInputs, GroupModel, build, build_from};
 #[cfg(feature = "build")]
 pub use build::signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
 pub use build::task::BuildTask;
 #[cfg(feature = "build")]
 pub use columns::schema_file::{
-    FeatureOverrides, KindName, MissingPolicy, Scalar, ScaleName, SchemaFile, UnlistedColumns,
+    FeatureOverrides, KindName, MissingPolicy, Scalar, ScaleName, SchemaFile, SchemaFileError, UnlistedColumns,
 };
 #[cfg(feature = "build")]
 pub use columns::table_stats::TableStats;
@@ -68,6 +71,10 @@ pub use format::split::{BundleMetadata, BundlePart, SplitError};
 pub use format::summary::{ManifestSummary, SchemeSummary, summarise};
 #[cfg(feature = "build")]
 pub use format::write::ScratchDir;
+#[cfg(feature = "build")]
+pub use group::publish::ModelCheck;
+#[cfg(feature = "build")]
+pub use group::trial::{GroupTrial, TrialRecord};
 #[cfg(feature = "arrow")]
 pub use input::arrow::ArrowTable;
 #[cfg(feature = "build")]

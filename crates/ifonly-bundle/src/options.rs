@@ -4,7 +4,10 @@
 //! Only the data and the output are required; every other option has a default.
 
 use crate::columns::schema_file::{MissingPolicy, ScaleName};
+#[cfg(feature = "clap")]
+use crate::error::COST_BITS;
 use ifonly_core::params::ParamOptions;
+use ifonly_core::signature::BundleId;
 use std::path::PathBuf;
 
 /// The data, the output and the settings of one build.
@@ -54,6 +57,18 @@ pub struct BuildOptions {
     /// created if missing. Never copy this key to a server.
     #[cfg_attr(feature = "clap", arg(long, value_name = "KEY"))]
     pub signing_key: Option<PathBuf>,
+    /// Bundle id, 32 hexadecimal digits; default: random. Only builds with the same id can give the
+    /// same bytes.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
+    pub bundle_id: Option<BundleId>,
+    /// Replace people by groups: every record stands for at least K accepted people and is
+    /// no original row. 1 keeps original rows without a warning.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "K"))]
+    pub group: Option<u32>,
+    /// Cut groups where an earlier bundle was cut (file OLD.cuts.json beside it), so that two
+    /// versions reveal little when compared.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "OLD"))]
+    pub cuts: Option<PathBuf>,
     /// Replace an existing bundle.
     #[cfg_attr(feature = "clap", arg(long))]
     pub replace: bool,
@@ -76,12 +91,17 @@ pub struct DeploymentOptions {
     /// order. Determines the number of servers.
     #[cfg_attr(feature = "clap", arg(long = "operator", value_name = "NAME[=URL]"))]
     pub operators: Vec<String>,
+    /// Bits of the largest cost, instead of --cost-limit; default 24 to 28 so that a search answers
+    /// one 32-bit word per row, 31 with more than 250 features. More bits round finer, double the
+    /// download and more, and give a client that cheats more bits of every row.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(COST_BITS), conflicts_with = "cost_limit"))]
+    pub cost_bits: Option<u32>,
     /// Limits and protocol parameters.
     #[cfg_attr(feature = "clap", command(flatten))]
     #[serde(flatten)]
     pub terms: ParamOptions,
-    /// Scheme to offer; repeatable. Default: all gated schemes that fit, and the sealed search.
-    /// Non-gated schemes reveal more about the rows.
+    /// Scheme to offer; repeatable. Default: the sealed search alone if there are three operators,
+    /// otherwise all gated schemes that fit. Non-gated schemes reveal more about the rows.
     #[cfg_attr(feature = "clap", arg(long = "scheme", value_name = "SCHEME"))]
     pub schemes: Vec<String>,
     /// Scheme that clients use by default.

@@ -7,7 +7,7 @@ use ifonly_bundle::{
     BuildOptions, BuildProgress, BuildStage, Bundle, DeploymentOptions, build, load_key, save_key, summarise,
 };
 use ifonly_core::params::ParamOptions;
-use ifonly_core::signature::SigningKey;
+use ifonly_core::signature::{BundleId, SigningKey};
 use ifonly_values::record::Record;
 use ifonly_values::schema::{FeatureKind, Value};
 
@@ -43,6 +43,37 @@ fn accepted_rows_are_quantised_and_their_records_have_the_original_values() {
     assert_eq!(bundle.manifest().fields().dataset.name, "loans");
     assert_eq!(bundle.rows().rows(), 3);
     assert!(report.to_string().contains("3 of 4 rows accepted"), "{report}");
+}
+
+#[test]
+fn a_mask_scheme_gets_its_d_min_closure_and_accuracy() {
+    let dir = TestDir::new();
+    // One feature, accepted 0 and 9. From 1 the gap is 63, from 4 it is 9, so D_c has only 1.
+    let data = "id,age,ok\na,0,yes\nb,9,yes\nc,1,no\nd,4,no\n";
+    let build_with = |scheme: &str, d_min| {
+        let options = BuildOptions {
+            data: vec![dir.write("ages.csv", data)],
+            output: dir.path(&format!("{scheme}-{d_min}")),
+            target: Some("ok".into()),
+            accept: vec!["yes".into()],
+            deployment: DeploymentOptions {
+                schemes: vec![scheme.into()],
+                terms: ParamOptions { d_min: Some(d_min), ..ParamOptions::default() },
+                ..DeploymentOptions::default()
+            },
+            ..BuildOptions::default()
+        };
+        build_quietly(&options).unwrap()
+    };
+    let report = build_with("mask", 9);
+    let masks = report.masks.clone().unwrap();
+    assert_eq!((masks.samples, masks.d_min, masks.distinct), (2, Some(9), Some(9)));
+    assert_eq!((masks.in_closure.as_deref(), masks.exact_share), (Some(&[0][..]), 1.0));
+    assert!(report.to_string().contains("rejected row 1"), "{report}");
+    // Masks above the gap of 9 make some answers wrong.
+    let share = build_with("mask", 40).masks.unwrap().exact_share;
+    assert!((0.5..1.0).contains(&share), "{share}");
+    assert_eq!(build_with("baseline", 1).masks, None);
 }
 
 #[test]
@@ -82,7 +113,7 @@ fn accept_conditions_compare_numbers() {
 }
 
 #[test]
-fn the_same_input_and_key_give_the_same_bytes() {
+fn the_same_input_key_and_bundle_id_give_the_same_bytes() {
     let dir = TestDir::new();
     let data = dir.write("loans.csv", LOANS);
     let sign = Some(dir.path("key"));
@@ -92,6 +123,7 @@ fn the_same_input_and_key_give_the_same_bytes() {
             data: vec![data.clone()],
             output: dir.path(name),
             signing_key: sign.clone(),
+            bundle_id: Some(BundleId([3; 16])),
             ..loans()
         })
         .unwrap();
@@ -101,6 +133,32 @@ fn the_same_input_and_key_give_the_same_bytes() {
         assert_eq!(read("one"), read("two"), "{file}");
     }
     assert_eq!(dir.names(), ["key", "loans.csv", "one", "two"]);
+}
+
+/// A server that kept an earlier bundle replays its records. Name, version, schema and key are
+/// equal, so only the bundle id tells the two bundles apart.
+#[test]
+fn a_record_of_an_earlier_bundle_is_not_valid_in_a_later_one() {
+    let dir = TestDir::new();
+    let data = dir.write("loans.csv", LOANS);
+    let key = signing_key(&dir);
+    let built = |name: &str| {
+        let (data, output) = (vec![data.clone()], dir.path(name));
+        let options = BuildOptions { data, output, signing_key: Some(key.clone()), bundle_id: None, ..loans() };
+        build_quietly(&options).unwrap();
+        Bundle::open(&options.output).unwrap()
+    };
+    let (earlier, later) = (built("earlier"), built("later"));
+    let (before, after) = (earlier.manifest().fields(), later.manifest().fields());
+    assert_eq!((&before.dataset, &before.schema, before.signer), (&after.dataset, &after.schema, after.signer));
+    assert_ne!(before.bundle_id, after.bundle_id);
+    let verifier = later.manifest().signer().unwrap();
+    let valid = |record: &[u8]| {
+        let (text, signature) = record.split_last_chunk().unwrap();
+        verifier.signed(text, signature)
+    };
+    assert!(later.records().all(valid));
+    assert!(!earlier.records().any(valid), "a replayed record is accepted");
 }
 
 #[test]
@@ -182,7 +240,7 @@ fn a_schema_file_overrides_the_inferred_schema() {
     assert_eq!(names, ["age", "zip", "race=X", "race=Y", "race=Z", "grade"]);
     assert_eq!(levels(&bundle), [[0, 0, 7, 0, 0, 2], [0, 1, 0, 7, 0, 0], [4, 2, 0, 0, 7, 1]]);
     let age = &schema.features()[0];
-    assert_eq!((age.unit.as_deref(), age.suggest_immutable), (Some("years"), true));
+    assert_eq!((age.unit.clone(), age.suggest_immutable), (Some("years".into()), true));
     assert!(schema.feature("race=Y").unwrap().suggest_immutable && !schema.feature("grade").unwrap().suggest_immutable);
     assert_eq!(report.features[0].clamped, 2);
     assert!(report.warnings().iter().any(|warning| warning.contains("2 values outside 20 to 60 years")));
@@ -259,8 +317,8 @@ fn deployment_options_appear_in_the_manifest() {
     options.version = Some("2026-11".into());
     let fields = build_quietly(&options).unwrap().manifest.fields().clone();
     assert_eq!((fields.params.weight_limit, fields.params.top_limit, fields.operators.len()), (3, 7, 4));
-    // Two features share a cost of 40 bits.
-    assert_eq!((fields.params.cost_limit >> 38, fields.default_scheme.as_str()), (1, "gated"));
+    // Two features share a cost of 28 bits.
+    assert_eq!((fields.params.cost_limit >> 26, fields.default_scheme.as_str()), (1, "gated"));
     assert_eq!((fields.key_epochs, fields.dataset.version.as_str()), (vec![5, 4], "2026-11"));
     assert_eq!(fields.schemes.len(), 2);
 }
@@ -278,7 +336,7 @@ fn non_gated_schemes_are_offered_only_by_name_and_with_a_warning() {
     );
     (options.replace, options.deployment.default_scheme) = (true, Some("two-phase".into()));
     let report = build_quietly(&options).unwrap();
-    assert!(report.manifest.instance("two-phase").is_ok() && report.manifest.instance("gated-tables").is_ok());
+    assert!(report.manifest.instance("two-phase").is_ok() && report.manifest.sealed().is_some());
     let warning = report.warnings().into_iter().find(|warning| warning.contains("two-phase reveals more")).unwrap();
     assert!(warning.contains("one row order") && warning.contains("all rows not before search 1"), "{warning}");
 }
@@ -288,6 +346,7 @@ fn fault_tolerance_and_verified_answers_warn_what_a_cheating_client_gets() {
     let dir = TestDir::new();
     let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
     (options.replace, options.deployment.servers) = (true, Some(4));
+    options.deployment.schemes = vec!["gated-tables".into()];
     let mut cheat = |silent, lying, verified| {
         let terms = ParamOptions {
             silent: Some(silent),
@@ -369,4 +428,86 @@ fn a_client_can_encode_a_profile_with_the_manifest_alone() {
     let summary = summarise(&manifest);
     assert!(summary.to_string().contains("gated-tables*"), "{summary}");
     assert_eq!(serde_json::to_value(&summary).unwrap()["manifest"]["rows"], 3);
+}
+
+#[test]
+fn other_rows_under_the_same_version_give_a_warning() {
+    let dir = TestDir::new();
+    let mut options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    options.replace = true;
+    let reused = |options: &BuildOptions| {
+        let report = build_quietly(options).unwrap();
+        report.warnings().iter().any(|warning| warning.contains("other rows under the same name and version"))
+    };
+    assert!(!reused(&options) && !reused(&options));
+    // The same levels with another text.
+    dir.write("data.csv", "a,b\n1,5\n2,6\n3.0,9\n");
+    assert!(reused(&options));
+    dir.write("data.csv", "a,b\n1,5\n2,6\n3,9\n4,4\n");
+    options.version = Some("2".into());
+    assert!(!reused(&options));
+}
+
+#[cfg(unix)]
+#[test]
+fn bundles_that_all_users_can_read_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TestDir::new();
+    let options = dir.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    build_quietly(&options).unwrap();
+    Bundle::split(&options.output, 2, &dir.path("parts"), false).unwrap();
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let opened = |directory: &std::path::Path| {
+        let error = match directory.ends_with("part-1") {
+            true => ifonly_bundle::BundlePart::open(directory, None).err(),
+            false => Bundle::open(directory).err(),
+        };
+        error.map(|error| error.to_string())
+    };
+    for directory in [options.output.clone(), dir.path("parts/part-1")] {
+        for file in ["rows", "records", "checksums"] {
+            let path = directory.join(file);
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "as it was written");
+            mode(&path, 0o640);
+            assert_eq!(opened(&directory), None, "the group may read");
+            mode(&path, 0o644);
+            let error = opened(&directory).expect("the file is refused");
+            assert!(error.contains(file) && error.contains("chmod -R o= "), "{error}");
+            mode(&path, 0o600);
+        }
+        assert_eq!(opened(&directory), None);
+    }
+}
+
+/// A bundle for three operators gives one record per search and nothing else.
+#[test]
+fn three_operators_offer_the_sealed_search_alone_with_one_record() {
+    let built = |change: &dyn Fn(&mut BuildOptions)| {
+        let dir = TestDir::new();
+        let mut options = dir.csv(LOANS, "");
+        change(&mut options);
+        build_quietly(&options).unwrap()
+    };
+    let offered = |report: &ifonly_bundle::BuildReport| {
+        let fields = report.manifest.fields();
+        let names: Vec<String> = fields.schemes.iter().map(|entry| entry.name.clone()).collect();
+        (names.join(" "), fields.params.top_limit)
+    };
+    let sealed = built(&|options| options.deployment.servers = Some(3));
+    assert_eq!(offered(&sealed), ("sealed".into(), 1));
+    let warned = |report: &ifonly_bundle::BuildReport, words: &str| {
+        report.warnings().iter().any(|warning| warning.contains("need no token") && warning.contains(words))
+    };
+    assert!(warned(&sealed, "with sealed a client that breaks the protocol gets 0 bits of every row and 1 record"));
+    let named = built(&|options| {
+        options.deployment.servers = Some(3);
+        options.deployment.schemes = vec!["sealed".into(), "gated-tables".into()];
+        options.deployment.terms.top_limit = Some(4);
+    });
+    assert_eq!(offered(&named), ("gated-tables sealed".into(), 4));
+    assert!(warned(&named, "with gated-tables a client"), "{named}");
+    let two = built(&|_| {});
+    assert!(offered(&two).0.contains("gated-tables") && offered(&two).1 == 10, "{two}");
 }

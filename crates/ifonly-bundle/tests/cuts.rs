@@ -17,7 +17,14 @@ fn bundle_of(folder: &Path, income: impl Fn(usize) -> usize) -> PathBuf {
     fs::write(&data, format!("income,job,approved\n{rows}")).unwrap();
     let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
     build(
-        &BuildOptions { data: vec![data], output: output.clone(), target, accept, ..BuildOptions::default() },
+        &BuildOptions {
+            data: vec![data],
+            output: output.clone(),
+            target,
+            accept,
+            bundle_id: Some(Default::default()),
+            ..BuildOptions::default()
+        },
         &mut |_| {},
     )
     .unwrap();

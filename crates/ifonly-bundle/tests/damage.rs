@@ -50,6 +50,8 @@ fn every_truncated_file_is_detected() {
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(Bundle::open(&options.output), Err(OpenError::Io { .. })), "{file}");
         std::fs::write(&path, &whole).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 }
 

@@ -7,6 +7,7 @@ use ifonly_bundle::{Bundle, Input};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
+use parquet::file::properties::WriterPropertiesBuilder;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use std::path::Path;
@@ -174,4 +175,46 @@ fn damaged_files_never_crash_a_build() {
     }
     std::panic::set_hook(hook);
     assert_eq!(opened, whole.len().div_ceil(7));
+}
+
+/// A table of one column of texts, each `length` bytes long.
+fn write_texts(path: &Path, rows: usize, length: usize, properties: WriterPropertiesBuilder) {
+    let schema = Arc::new(parse_message_type("message t { required binary note (UTF8); }").unwrap());
+    let properties = Arc::new(properties.build());
+    let mut writer = SerializedFileWriter::new(std::fs::File::create(path).unwrap(), schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let value = ByteArray::from(vec![b'x'; length]);
+    column.typed::<ByteArrayType>().write_batch(&vec![value; rows], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+/// A small file must not need much memory. With a dictionary, one long value is the value of every
+/// row; with compression, a page has few bytes in the file.
+#[test]
+fn small_files_that_expand_are_refused_before_their_texts_are_made() {
+    let dir = TestDir::new();
+    let path = dir.path("long.parquet");
+    let dictionary = || {
+        let properties = WriterProperties::builder().set_dictionary_enabled(true);
+        properties.set_dictionary_page_size_limit(8 << 20).set_compression(Compression::ZSTD(ZstdLevel::default()))
+    };
+    let plain = || dictionary().set_dictionary_enabled(false);
+    for (rows, length, properties, words) in [
+        (300, 500_000, dictionary(), "long.parquet, row 68, column \"note\": the values of 256 rows have more than"),
+        (
+            2,
+            2_000_000,
+            dictionary(),
+            "long.parquet, row 1, column \"note\": the value has 2000000 bytes, but the maximum",
+        ),
+        (1100, 65_536, plain(), "long.parquet: it unpacks to more than 100 times its size"),
+    ] {
+        write_texts(&path, rows, length, properties);
+        assert!(std::fs::metadata(&path).unwrap().len() < 200_000, "the file is small");
+        let error = build_quietly(&dir.options(&path)).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }

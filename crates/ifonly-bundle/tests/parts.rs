@@ -102,6 +102,8 @@ fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(BuildRepo
         task.encode(&plan, part, &files, watch)?;
         counts.push(sent(&task.encode(&plan, part, &files, watch)?));
     }
+    let (plan, counts) = build.group(plan, counts, &scratch, None)?;
+    let (plan, counts): (EncodingPlan, Vec<LevelCounts>) = (sent(&plan), sent(&counts));
     if by == Signed::ByWorkers {
         let manifest = build.manifest(&plan, &counts)?;
         let key = load_key(&build.write_worker_key(&scratch)?)?;
@@ -127,6 +129,7 @@ fn options(dir: &TestDir, data: Vec<PathBuf>, missing: &str, output: &str) -> Bu
         schema: Some(schema),
         target: Some("ok".into()),
         accept: vec!["yes".into()],
+        bundle_id: Some(Default::default()),
         ..BuildOptions::default()
     }
 }
@@ -150,9 +153,10 @@ fn every_division_into_parts_gives_the_bytes_of_one_process() {
     signing_key(&dir);
     let rows = rows(700);
     let mut seed = 20_261_117;
-    for missing in ["drop", "median"] {
+    for (missing, group) in [("drop", None), ("median", None), ("median", Some(10))] {
         let whole = dir.write("whole.csv", csv(&rows));
-        let one = options(&dir, vec![whole], missing, &format!("one {missing}"));
+        let output = format!("one {missing} {}", group.unwrap_or(0));
+        let one = BuildOptions { group, ..options(&dir, vec![whole], missing, &output) };
         let report = build(&one, &mut |_| {}).unwrap();
         let expected = files(&one.output);
         for round in 0..4 {
@@ -170,7 +174,9 @@ fn every_division_into_parts_gives_the_bytes_of_one_process() {
                 start += length;
             }
             for (bytes, by) in [(1, Signed::ByWorkers), (4000, Signed::ByAssemble), (u64::MAX, Signed::ByWorkers)] {
-                let mut these = options(&dir, data.clone(), missing, "parts");
+                let mut these = BuildOptions { group, ..options(&dir, data.clone(), missing, "parts") };
+                // A replaced bundle with other rows would add a warning to the report.
+                let _ = std::fs::remove_dir_all(&these.output);
                 these.replace = true;
                 let (found, parts) = in_parts(&these, bytes, by).unwrap();
                 assert!(

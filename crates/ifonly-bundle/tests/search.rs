@@ -74,7 +74,7 @@ fn search_with_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         if let DecodedCost::Exactly(price) = found.cost {
             assert_eq!(price, best, "{}", scheme.name);
         }
-        let levels = Record::decode(schema, &found.record).unwrap().levels(schema).unwrap();
+        let levels = Record::of(manifest, &found.record).unwrap().levels(schema).unwrap();
         confirm(instance, &secret(), found, &levels).unwrap();
         assert_eq!(secret().plain_cost(scheme, instance.params(), &levels), Some(best), "{}", scheme.name);
         scheme.name
@@ -94,4 +94,39 @@ fn table_schemes_search_nominal_features() {
         search_with_every_scheme(&build("", &["table", "gated-costs", "gated-tables"])),
         ["table", "gated-costs", "gated-tables"]
     );
+}
+
+#[test]
+fn grouped_bundles_are_searched_with_every_scheme_and_with_verified_answers() {
+    let job = |n: u32| ["baker", "pilot", "nurse"][(n * n % 5 % 3) as usize];
+    let city = |n: u32| ["Rome", "Oslo"][(n / 3 % 2) as usize];
+    let row = |n: u32| {
+        format!(
+            "{},{},{},{},{}\n",
+            20 + n * 7 % 50,
+            900 + n * 37 % 2000,
+            job(n),
+            city(n),
+            u32::from(!n.is_multiple_of(4))
+        )
+    };
+    let csv = "age,income,job,city,ok\n".to_owned() + &(0..160).map(row).collect::<String>();
+    let built = |schema: &str, schemes: &[&str], verified: bool| {
+        let dir = TestDir::new();
+        let mut options = dir.csv(&csv, schema);
+        (options.target, options.accept, options.group) = (Some("ok".into()), vec!["1".into()], Some(5));
+        options.deployment.servers = Some(4);
+        options.deployment.schemes = schemes.iter().map(|&name| name.into()).collect();
+        if verified {
+            options.deployment.terms.verified = Some(true);
+        }
+        build_quietly(&options).unwrap_or_else(|error| panic!("{error}"));
+        let bundle = Bundle::open(&options.output).unwrap();
+        assert_eq!(bundle.manifest().fields().dataset.groups.as_ref().map(|groups| groups.k), Some(5));
+        bundle
+    };
+    let all: Vec<&str> = ifonly_core::scheme::ALL.iter().map(|scheme| scheme.name).collect();
+    assert_eq!(search_with_every_scheme(&built("one_hot = true\nkeep = ['city']\n", &all, false)), all);
+    let verified = search_with_every_scheme(&built("", &[], true));
+    assert!(verified.contains(&"gated-tables"), "{verified:?}");
 }

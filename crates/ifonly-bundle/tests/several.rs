@@ -22,6 +22,7 @@ fn options(dir: &TestDir, data: Vec<PathBuf>, output: &str) -> BuildOptions {
         signing_key: Some(dir.path("key")),
         target: Some("ok".into()),
         accept: vec![">=1".into()],
+        bundle_id: Some(Default::default()),
         ..BuildOptions::default()
     }
 }

@@ -8,19 +8,19 @@
 //! threshold T. A user who knows what to expect can [pin](Pins) it; a manifest that does not match
 //! a pin is refused.
 
-use crate::answer::Answer;
-use crate::answer::explanation::Explanation;
 use crate::error::{ClientError, ServerFailure};
 use crate::query::profile::{Profile, ProfileValues};
 use crate::query::wish_list::WishList;
 use crate::search::pacing::Clock;
-use crate::search::run::SearchReport;
-use crate::search::{pacing, server_assignment};
-use crate::transport::{ManifestResponse, Transport};
+use crate::search::server_assignment;
+use crate::transport::credential::CredentialSource;
+use crate::transport::{ManifestResponse, Transport, response};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::signature::PublicKey;
 use ifonly_values::manifest::{Manifest, OfferedScheme, Operator};
+use ifonly_values::message::{Coded, CodedMessage};
+use ifonly_values::schema::EncodedValue;
 use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
 
@@ -44,9 +44,47 @@ pub struct Pins {
     pub signer: Option<PublicKey>,
     /// The operators in the order of their server indices, each as `NAME` or `NAME=ADDRESS`.
     pub operators: Option<Vec<String>>,
+    /// Whether two servers may have the same host or certificate, for trials. One operator then
+    /// receives two shares.
+    pub allow_same_host: bool,
 }
 
 impl Pins {
+    /// Checks that no two servers have the same host, because one operator would receive two shares
+    /// of a query. Trials on this machine are allowed.
+    pub fn check_hosts(&self, addresses: &[String]) -> Result<(), ClientError> {
+        let hosts: Vec<String> = addresses.iter().map(|address| response::host(address)).collect();
+        if self.allow_same_host || hosts.iter().all(|host| response::is_loopback(host)) {
+            return Ok(());
+        }
+        for (position, host) in hosts.iter().enumerate() {
+            if let Some(earlier) = hosts[..position].iter().position(|other| other == host) {
+                let (first, second) = (addresses[earlier].clone(), addresses[position].clone());
+                return Err(ClientError::SameHost { host: host.clone(), first, second });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no two servers have shown the same certificate: its owner would receive two
+    /// shares of a query. The exceptions are those of [`check_hosts`](Pins::check_hosts).
+    fn check_certificates(&self, servers: &[(Arc<dyn Transport>, ManifestResponse)]) -> Result<(), ClientError> {
+        let is_local = |server: &Arc<dyn Transport>| {
+            server.address().is_some_and(|address| response::is_loopback(&response::host(&address)))
+        };
+        if self.allow_same_host || servers.iter().all(|(server, _)| is_local(server)) {
+            return Ok(());
+        }
+        for (position, (server, _)) in servers.iter().enumerate() {
+            let Some(shown) = server.certificate() else { continue };
+            if let Some((earlier, _)) = servers[..position].iter().find(|(other, _)| other.certificate() == Some(shown))
+            {
+                return Err(ClientError::SameCertificate { first: earlier.name(), second: server.name() });
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self, manifest: &Manifest) -> Result<(), ClientError> {
         let refuse = |what, pinned: String, offered: String| Err(ClientError::Pinned { what, pinned, offered });
         let offered = manifest.fields().params.threshold;
@@ -85,13 +123,40 @@ fn digest(manifest: &[u8]) -> String {
     digest.unwrap_or_else(|_| "an invalid manifest".into())
 }
 
+/// Why a search could not be prepared.
+pub(crate) struct PrepareFailure {
+    /// In a box, because a `ClientError` is large and every success would carry its size.
+    pub(crate) error: Box<ClientError>,
+    /// Whether the tables were compiled before the error was found.
+    pub(crate) is_compiled: bool,
+}
+
+impl From<ClientError> for PrepareFailure {
+    fn from(error: ClientError) -> PrepareFailure {
+        PrepareFailure { error: Box::new(error), is_compiled: false }
+    }
+}
+
+pub(crate) fn compile(
+    wishes: &Wishes,
+    own: &[EncodedValue],
+    offered: &OfferedScheme,
+) -> Result<CompiledWishes, WishError> {
+    #[cfg(test)]
+    tests::COMPILED.set(tests::COMPILED.get() + 1);
+    wishes.compile(own, offered.scheme(), offered.params())
+}
+
 /// A connection to the servers of one deployment, all of which serve the same manifest.
 pub struct Client {
     pub(crate) manifest: Manifest,
     /// The server with index n is at position n − 1; `None` if it is not connected.
     pub(crate) assigned: Vec<Option<Arc<dyn Transport>>>,
     pub(crate) server_failures: Vec<ServerFailure>,
+    /// Indices, from 1, of servers that claimed another index.
+    pub(crate) misnumbered: Vec<usize>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) credentials: Option<Arc<dyn CredentialSource>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -103,6 +168,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Connects to the servers, given in any order, and checks their manifest against the pins.
     pub async fn connect(servers: Vec<Arc<dyn Transport>>, pins: &Pins) -> Result<Client, ClientError> {
+        pins.check_hosts(&servers.iter().filter_map(|server| server.address()).collect::<Vec<_>>())?;
         let responses = join_all(servers.iter().map(|server| server.fetch_manifest())).await;
         let mut responding: Vec<(Arc<dyn Transport>, ManifestResponse)> = vec![];
         let mut server_failures = vec![];
@@ -113,6 +179,7 @@ impl Client {
             }
         }
         let Some((_, first)) = responding.first() else { return Err(ClientError::NoServerReachable(server_failures)) };
+        pins.check_certificates(&responding)?;
         let served_by_all =
             |json: &&Bytes| responding.iter().all(|(_, other)| other.manifests().any(|other| other == *json));
         let Some(json) = first.manifests().find(served_by_all) else {
@@ -121,10 +188,15 @@ impl Client {
         };
         let manifest = Manifest::from_json(json)?;
         pins.check(&manifest)?;
-        let (assigned, refused) = server_assignment::assign_servers(responding, &manifest)?;
+        let (assigned, refused, misnumbered) = server_assignment::assign_servers(responding, &manifest)?;
         server_failures.extend(refused);
         let clock = assigned.iter().flatten().find_map(|server| server.clock());
-        Ok(Client { manifest, assigned, server_failures, clock })
+        Ok(Client { manifest, assigned, server_failures, misnumbered, clock, credentials: None })
+    }
+
+    /// Takes the credentials of every search from `source`.
+    pub fn with_credentials(self, source: Arc<dyn CredentialSource>) -> Client {
+        Client { credentials: Some(source), ..self }
     }
 
     /// The manifest that all servers serve.
@@ -142,83 +214,57 @@ impl Client {
         self.assigned.iter().flatten().count()
     }
 
-    /// Searches for the nearest rows that satisfy the wishes.
-    ///
-    /// If the profile or a wish is invalid, the client runs a [dummy search](Client::dummy_search)
-    /// and then returns the error. The servers have already been contacted, and a client that
-    /// stops here would reveal that the input is invalid.
-    pub async fn ask(&self, values: &ProfileValues, wishes: &WishList) -> Result<Answer, ClientError> {
-        let prepared = match self.prepare(values, wishes) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                self.dummy_search(wishes).await;
-                return Err(self.with_alternative(error, values, wishes));
-            }
-        };
-        let PreparedSearch { offered, ref profile, ref compiled, .. } = prepared;
-        let report = self.find(offered, compiled.secret.clone(), wishes.top).await;
-        if let Err(ClientError::Secret(_)) = report {
-            // No message was sent yet, so this error needs a dummy search like any other.
-            self.dummy_search(wishes).await;
-        }
-        let SearchReport { outcome, traffic, server_failures } = report?;
-        let mut found = vec![];
-        for near in &outcome.found {
-            let explanation = Explanation::new(&self.manifest, &prepared, near)?;
-            // Servers cannot filter by the number of changes, so the client does.
-            if compiled.accepts(explanation.decoded) {
-                found.push(explanation);
-            }
-        }
-        Ok(Answer {
-            found,
-            requested: wishes.top,
-            scheme: offered.scheme().name,
-            servers: offered.servers(),
-            traffic,
-            matching_rows: outcome.matching_rows,
-            rows: self.manifest.rows(),
-            dataset: self.manifest.fields().dataset.clone(),
-            lying_servers: outcome.lying_servers,
-            server_failures,
-            wishes: wishes.in_words(),
-            notes: self.notes(values, profile, &compiled.notes),
-        })
-    }
-
     /// Checks a profile and wishes, and returns notes about how they are interpreted. Sends
     /// nothing, so a form may call this as often as it likes.
-    pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<String>, ClientError> {
-        let prepared = self.prepare(values, wishes).map_err(|error| self.with_alternative(error, values, wishes))?;
+    pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<CodedMessage>, ClientError> {
+        let prepared = self.prepare(values, wishes);
+        let prepared = prepared.map_err(|failure| self.with_alternative(*failure.error, values, wishes))?;
+        wishes.searches()?;
         let PreparedSearch { offered, profile, compiled, .. } = prepared;
         self.new_search(offered, compiled.secret.clone(), wishes.top)?;
         Ok(self.notes(values, &profile, &compiled.notes))
     }
 
-    /// Runs a search without a target. Servers cannot distinguish it from any other search with the
-    /// same scheme and the same number of records.
-    pub async fn dummy_search(&self, wishes: &WishList) {
-        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
-        let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
-        // The caller reports its own error, so the result does not matter.
-        let _ = self.find(offered, pacing::dummy_query(offered.scheme(), offered.params()), wishes.top).await;
+    /// Compiles tables for a profile of lowest levels and discards them. Compiling takes time in
+    /// wide schemas, so without this the first message of a dummy search would depart earlier.
+    pub(crate) fn compile_dummy(&self, offered: &OfferedScheme) {
+        let schema = self.manifest.schema();
+        std::hint::black_box(compile(&Wishes::new(schema), &schema.lowest_levels(), offered).is_ok());
     }
 
-    fn prepare(&self, values: &ProfileValues, wishes: &WishList) -> Result<PreparedSearch<'_>, ClientError> {
+    /// The scheme that the wishes name, or the default if it is not offered.
+    pub(crate) fn offered_or_default(&self, wishes: &WishList) -> &OfferedScheme {
+        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
+        named.unwrap_or_else(|| self.manifest.default_scheme())
+    }
+
+    pub(crate) fn prepare(
+        &self,
+        values: &ProfileValues,
+        wishes: &WishList,
+    ) -> Result<PreparedSearch<'_>, PrepareFailure> {
         let schema = self.manifest.schema();
         let offered = match &wishes.scheme {
             Some(name) => self.manifest.scheme(name).map_err(ClientError::Scheme)?,
             None => self.manifest.default_scheme(),
         };
         let profile = Profile::new(schema, values)?;
-        let wishes = wishes.for_schema(schema)?;
-        let compiled = wishes.compile(&profile.encoded, offered.scheme(), offered.params())?;
+        let wishes = wishes.for_schema(schema).map_err(ClientError::Wish)?;
+        let compiled = compile(&wishes, &profile.encoded, offered).map_err(|error| PrepareFailure {
+            is_compiled: !matches!(error, WishError::NotCarried { .. }),
+            error: Box::new(error.into()),
+        })?;
         Ok(PreparedSearch { offered, profile, wishes, compiled })
     }
 
     /// Adds to an error about an unsupported wish the name of an offered scheme that supports it.
     /// The search for such a scheme takes time, so it runs after everything that servers see.
-    fn with_alternative(&self, error: ClientError, values: &ProfileValues, wishes: &WishList) -> ClientError {
+    pub(crate) fn with_alternative(
+        &self,
+        error: ClientError,
+        values: &ProfileValues,
+        wishes: &WishList,
+    ) -> ClientError {
         let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
         let named = |other: &OfferedScheme| WishList { scheme: Some(other.scheme().name.into()), ..wishes.clone() };
         let able = self.manifest.schemes().iter().find(|other| self.prepare(values, &named(other)).is_ok());
@@ -226,14 +272,96 @@ impl Client {
         ClientError::Wish(WishError::NotCarried { scheme, what, instead })
     }
 
-    /// Notes for the user: ignored and missing values, interpreted wishes, failed servers.
-    fn notes(&self, values: &ProfileValues, profile: &Profile, wishes: &[WishNote]) -> Vec<String> {
+    /// Notes for the user: ignored and missing values, interpreted wishes.
+    pub(crate) fn notes(&self, values: &ProfileValues, profile: &Profile, wishes: &[WishNote]) -> Vec<CodedMessage> {
         let schema = self.manifest.schema();
-        let unknown = values.unknown(schema);
-        let ignored = (!unknown.is_empty())
-            .then(|| format!("ignored, because the database has no such column: {}", unknown.join(", ")));
-        let missing = profile.missing(schema);
-        let wishes = missing.iter().chain(wishes).map(ToString::to_string);
-        ignored.into_iter().chain(wishes).chain(self.server_failures.iter().map(ToString::to_string)).collect()
+        let columns: Vec<String> = values.unknown(schema).into_iter().map(String::from).collect();
+        let ignored = (!columns.is_empty()).then_some(WishNote::Ignored { columns });
+        ignored.iter().chain(&profile.missing(schema)).chain(wishes).map(Coded::coded).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::{Exchange, ResponseSink, ServerRequest, TransportError, TransportFuture};
+    use ifonly_values::manifest::ManifestFields;
+    use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
+    use ifonly_values::wishes::Metric;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often this thread has compiled tables.
+        pub(super) static COMPILED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// A server with a manifest that refuses every message.
+    struct ManifestOnly(u8, Bytes);
+
+    impl Exchange for ManifestOnly {
+        fn name(&self) -> String {
+            self.0.to_string()
+        }
+
+        fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
+            Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), previous: vec![] }) })
+        }
+
+        fn send<'a>(&'a self, _: ServerRequest, _: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+            Box::pin(async { Err(TransportError::ConnectionRefused) })
+        }
+    }
+
+    #[tokio::test]
+    async fn tables_are_compiled_once_before_the_first_message_whether_the_input_is_valid_or_not() {
+        let kind = || FeatureKind::from(Scale::levels(0.0, 9.0, 9, Quantiser::Round).unwrap());
+        let names: Vec<String> = (0..200).map(|k| format!("f{k}")).collect();
+        let schema = Schema::new(names.iter().map(|name| Feature::new(name, kind())).collect()).unwrap();
+        let mut fields = ManifestFields::new("wide", schema, 9, 64, 2);
+        fields.params.immutable_limit = 1;
+        let json = Bytes::from(Manifest::new(fields).unwrap().json().to_owned());
+        let servers = [1, 2].map(|index| -> Arc<dyn Transport> { Arc::new(ManifestOnly(index, json.clone())) });
+        let client = Client::connect(servers.into(), &Pins::default()).await.unwrap();
+        let valid: ProfileValues = names.iter().map(|name| (name.clone(), 3.0)).collect();
+        let mut wrong = valid.clone();
+        wrong.set("f199", "many");
+        let list = |change: &dyn Fn(&mut WishList)| {
+            let mut list = WishList::default();
+            change(&mut list);
+            list
+        };
+        let usual = WishList::default();
+        let impossible = list(&|list| {
+            list.immutable.push("f0".into());
+            list.ranges.insert("f0".into(), (Some(8.0.into()), None));
+        });
+        for (case, values, wishes) in [
+            ("valid", &valid, &usual),
+            ("no values", &ProfileValues::default(), &usual),
+            ("not a number", &wrong, &usual),
+            ("unknown feature", &valid, &list(&|list| list.immutable.push("g".into()))),
+            ("unknown scheme", &valid, &list(&|list| list.scheme = Some("gatet".into()))),
+            ("impossible", &valid, &impossible),
+            ("no deviation", &valid, &list(&|list| list.metric = Metric::Mad)),
+            (
+                "two weights",
+                &valid,
+                &list(&|list| {
+                    list.weights.insert("f1".into(), 2.0);
+                    list.asymmetric.insert("f1".into(), (3.0, 1.0));
+                }),
+            ),
+        ] {
+            COMPILED.set(0);
+            assert!(client.ask(values, wishes).await.is_err());
+            assert_eq!(COMPILED.get(), 1, "{case}");
+            // A compilation before every search, of which there are as many as ways.
+            COMPILED.set(0);
+            assert!(client.ask(values, &WishList { ways: 3, ..wishes.clone() }).await.is_err());
+            assert_eq!(COMPILED.get(), 3, "{case}");
+        }
+        COMPILED.set(0);
+        client.dummy_search(&usual).await;
+        assert_eq!(COMPILED.get(), 1);
     }
 }

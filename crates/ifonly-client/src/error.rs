@@ -1,13 +1,16 @@
 //! Errors of the client, their categories, and failures of single servers.
 
 use crate::transport::TransportError;
+use crate::transport::credential::NoCredentials;
 use ifonly_algebra::decode::DecodeError;
 use ifonly_core::search::SearchError;
 use ifonly_core::secret_query::SecretQueryError;
+use ifonly_values::coded;
 use ifonly_values::error_category::ErrorCategory;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;
+use serde::ser::SerializeMap;
 
 /// A server that gave no valid response, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,16 @@ pub struct ServerFailure {
     pub server: String,
     /// The reason.
     pub error: TransportError,
+}
+
+impl serde::Serialize for ServerFailure {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("server", &self.server)?;
+        map.serialize_entry("code", self.error.code())?;
+        map.serialize_entry("message", &self.error.to_string())?;
+        map.end()
+    }
 }
 
 impl std::fmt::Display for ServerFailure {
@@ -55,6 +68,28 @@ pub enum ClientError {
         /// Name of the second server.
         second: String,
     },
+    /// Two servers have the same host.
+    #[error(
+        "{first} and {second} have the same host, {host}: one operator would receive two shares of your query. Nothing was sent. Use servers of different operators; for a trial, set `allow_same_host`"
+    )]
+    SameHost {
+        /// The host.
+        host: String,
+        /// The address of the first server.
+        first: String,
+        /// The address of the second server.
+        second: String,
+    },
+    /// Two servers have the same certificate.
+    #[error(
+        "{first} and {second} have the same certificate: its owner would receive two shares of your query. No query was sent. Use servers of different operators; for a trial, set `allow_same_host`"
+    )]
+    SameCertificate {
+        /// Name of the first server.
+        first: String,
+        /// Name of the second server.
+        second: String,
+    },
     /// A server has another address than the manifest lists for its index.
     #[error(
         "{address} claims to be server {index}, but the manifest lists the address {listed} for server {index}. No query was sent. Use the listed address, or ask the institution to correct the manifest"
@@ -69,7 +104,7 @@ pub enum ClientError {
     },
     /// There is no manifest that all servers serve.
     #[error(
-        "the servers serve different manifests: {}. No query was sent. If a server was just reloaded, retry shortly; otherwise ask the operators to load the same bundle",
+        "the servers serve different manifests: {}. No query was sent. If a server was just reloaded, retry later; otherwise ask the operators to load the same bundle",
         manifests(.0)
     )]
     ManifestsDiffer(
@@ -99,6 +134,17 @@ pub enum ClientError {
         /// The limit.
         limit: usize,
     },
+    /// The number of ways is 0 or above the limit of the client.
+    #[error("{requested} ways were requested, but between 1 and {limit} ways can be searched for")]
+    Ways {
+        /// The requested number.
+        requested: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Several nearest rows and several ways.
+    #[error("several nearest rows and several ways were requested; request one of the two")]
+    TopAndWays,
     /// A search would exceed the client's limit on traffic. The manifest decides how many rows
     /// there are, so the client protects its own memory.
     #[error(
@@ -141,6 +187,9 @@ pub enum ClientError {
     /// The scheme does not support this query. No query was sent.
     #[error("{0}")]
     Secret(#[from] SecretQueryError),
+    /// The client has no credentials for another search. No query was sent.
+    #[error("{0}. No query was sent. Ask the institution for more")]
+    NoCredentials(#[from] NoCredentials),
     /// The search failed.
     #[error("{error}{}", in_parentheses(.server_failures))]
     Search {
@@ -151,15 +200,49 @@ pub enum ClientError {
     },
 }
 
+coded! { ClientError {
+    @wraps ClientError::Wish(error) => error;
+    @wraps ClientError::Profile(error) => error;
+    @wraps ClientError::Secret(error) => error;
+    ClientError::Url { url, .. } => "url" { url },
+    ClientError::Certificates(_) => "certificates" {},
+    ClientError::NoServerReachable(_) => "no-server-reachable" {},
+    ClientError::SameIndex { index, first, second } => "same-index" { index, first, second },
+    ClientError::SameHost { host, first, second } => "same-host" { host, first, second },
+    ClientError::SameCertificate { first, second } => "same-certificate" { first, second },
+    ClientError::OtherAddress { index, address, listed } => "other-address" { index, address, listed },
+    ClientError::ManifestsDiffer(_) => "manifests-differ" {},
+    ClientError::Pinned { what, pinned, offered } => "pinned" { what, pinned, offered },
+    ClientError::Manifest(_) => "manifest" {},
+    ClientError::Top { requested, limit } => "top" { requested, limit },
+    ClientError::Ways { requested, limit } => "ways" { requested, limit },
+    ClientError::TopAndWays => "top-and-ways" {},
+    ClientError::TooLarge { bytes, limit } =>
+        "too-large" { bytes = bytes.to_string(), limit = limit.to_string() },
+    ClientError::TooFewServers { scheme, need, missing, .. } => "too-few-servers" { scheme, need, missing },
+    ClientError::Scheme(_) => "scheme" {},
+    ClientError::Missing(features) => "missing" { features },
+    ClientError::NoCredentials(_) => "no-credentials" {},
+    ClientError::Search {
+        error: SearchError::Decode(DecodeError::TooFewAnswers { .. }) | SearchError::Missing { .. }, ..
+    } => "too-few-answers" {},
+    ClientError::Search { .. } => "search" {},
+} }
+
 impl ClientError {
     /// The category: input, servers or integrity.
     pub fn category(&self) -> ErrorCategory {
         match self {
             ClientError::Url { .. }
             | ClientError::Certificates(_)
+            | ClientError::SameHost { .. }
+            | ClientError::SameCertificate { .. }
             | ClientError::Top { .. }
+            | ClientError::Ways { .. }
+            | ClientError::TopAndWays
             | ClientError::TooLarge { .. }
             | ClientError::Scheme(_)
+            | ClientError::NoCredentials(_)
             | ClientError::Missing(_)
             | ClientError::Wish(_)
             | ClientError::Profile(_)

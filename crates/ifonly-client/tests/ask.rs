@@ -44,13 +44,14 @@ async fn the_answer_and_its_json_contain_the_nearest_row_that_satisfies_the_wish
     }
     assert_eq!(answer.found.len(), 2);
     assert!(
-        answer.notes.iter().any(|note| note.contains("debt up to 3: level 2.5 to 3.5 is only partly within")),
+        answer.notes.iter().any(|note| note.message.contains("debt up to 3: level 2.5 to 3.5 is only partly within")),
         "{:?}",
         answer.notes
     );
-    assert_eq!(answer.wishes, ["housing stays as it is", "debt is 3 or less"]);
-    assert!(answer.notes.iter().any(|note| note.contains("shoe size")), "{:?}", answer.notes);
-    assert!(answer.notes.iter().any(|note| note.contains("income")), "{:?}", answer.notes);
+    let wishes_in_words: Vec<&str> = answer.wishes.iter().map(|wish| wish.message.as_str()).collect();
+    assert_eq!(wishes_in_words, ["housing stays as it is", "debt is 3 or less"]);
+    assert!(answer.notes.iter().any(|note| note.message.contains("shoe size")), "{:?}", answer.notes);
+    assert!(answer.notes.iter().any(|note| note.message.contains("income")), "{:?}", answer.notes);
     let document = serde_json::to_value(&answer).unwrap();
     assert_eq!(document["found"], true);
     assert_eq!(document["cost"], answer.found[0].cost);

@@ -5,11 +5,14 @@ mod support;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::spir::RecordFetch;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::TestDatabase;
 
 const MS: Duration = Duration::from_millis(1);
+/// Records of a search.
+const TOP: usize = 3;
 
 /// A clock that stands still, except that every reading advances it by one tick. All work between
 /// two readings thus takes one tick.
@@ -88,15 +91,23 @@ async fn pauses(
         |inner| -> Arc<dyn Transport> { Arc::new(Timed { inner, clock: clock.clone(), tick, log: log.clone() }) };
     let client = Client::connect(database.servers().into_iter().map(timed).collect(), &Pins::default()).await.unwrap();
     let instance = database.manifest.instance(scheme).unwrap();
-    client.search(instance, secret, 3).await.unwrap();
+    client.search(instance, secret, TOP).await.unwrap();
     let log = log.lock().unwrap();
-    // Every step queries the same number of servers and ends with the last answer. The order in
-    // which servers are polled is not fixed.
+    // A step ends with the last answer. The order in which servers are polled is not fixed.
     let step = |requests: &[(Route, Duration, Duration)]| {
         let arrived = requests.iter().map(|request| request.1).min().unwrap();
         (arrived, requests.iter().map(|request| request.2).max().unwrap())
     };
-    let steps: Vec<(Duration, Duration)> = log.chunks(instance.servers()).map(step).collect();
+    let fetch = RecordFetch::new(instance.params(), instance.servers(), database.manifest.record_length());
+    let phases = (0..instance.phases()).map(|phase| instance.responders(phase));
+    let mut rest = log.as_slice();
+    let mut steps = vec![];
+    for queried in phases.chain([fetch.responders(); TOP]) {
+        let (requests, later) = rest.split_at(queried);
+        steps.push(step(requests));
+        rest = later;
+    }
+    assert!(rest.is_empty());
     steps.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
 }
 

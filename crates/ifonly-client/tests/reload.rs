@@ -8,7 +8,7 @@ use ifonly_client::transport::http::{TlsTrust, servers};
 use ifonly_client::{Client, ClientError, Pins, RetryPolicy};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_server::Server;
-use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::auth::account_tokens::AccountTokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::listener::ServerHandle;
 use ifonly_server::http::routes::AppState;
@@ -19,8 +19,8 @@ fn version(number: u64) -> TestDatabase {
     TestDatabase::new(30, 4, number, |fields| fields.dataset.version = number.to_string())
 }
 
-fn no_tokens() -> Tokens {
-    Tokens::new(vec![], None).unwrap()
+fn no_tokens() -> AccountTokens {
+    AccountTokens::new(vec![], None).unwrap()
 }
 
 /// Starts a server over HTTP; returns its address and a handle that can reload it.
@@ -46,7 +46,7 @@ async fn all(database: &TestDatabase, grace_seconds: u64) -> (Vec<String>, Vec<S
 async fn connect(urls: &[String], pins: &Pins) -> Result<Client, ClientError> {
     // The servers use plain HTTP, so there are no certificates.
     let trust = TlsTrust::system().unwrap();
-    Client::connect(servers(urls, &trust, None, RetryPolicy::default()).unwrap(), pins).await
+    Client::connect(servers(urls, &trust, RetryPolicy::default()).unwrap(), pins).await
 }
 
 /// Searches, and returns the version of the database that was searched.

@@ -1,16 +1,21 @@
 //! Selects the nearest rows from the decoded values.
 //!
 //! Values pass through a `CandidateFilter` in blocks and are then discarded. What remains is
-//! which rows match and the k nearest. The filter is data-oblivious: no branch depends on a value,
-//! an impossible value does not stop it, and results are cleared by arithmetic. So the time until
-//! the next request reveals nothing to servers, not even to a lying one.
+//! which rows match and the k nearest. The filter is data-oblivious: no branch depends on a value.
+//! So the time until the next request reveals nothing to servers, not even to a lying one.
+//!
+//! A row with an impossible value, which honest servers cannot send, does not match. It is no error
+//! of the search: a lying server can make the costs of chosen rows impossible, and an error would
+//! tell it, through what the user does next, whether one of them matches.
 
 use crate::field::Field;
 use crate::interpolate::DecodedWords;
-use crate::oblivious_top_k::{OUT, ObliviousTopK, mask, smaller};
-use crate::phase::PhaseValues;
+use crate::lifted::LiftedResult;
+use crate::oblivious_top_k::{OUT, ObliviousTopK, mask};
+use crate::phase::{PhaseValues, ReferenceValues};
 use crate::scheme::DecodeRule;
 use crate::scheme::instance::SchemeInstance;
+use ifonly_algebra::wipe::wipe;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Number of values read at a time. It is even, so that blocks contain whole rows.
@@ -28,6 +33,7 @@ pub struct Candidates {
     count: usize,
     meaning: Meaning,
     work: u64,
+    has_impossible: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +48,7 @@ enum Meaning {
 impl Drop for Candidates {
     fn drop(&mut self) {
         self.nearest.zeroize();
-        self.theta.zeroize();
+        wipe(&mut self.theta);
     }
 }
 
@@ -63,14 +69,6 @@ pub enum DecodedCost {
     Unknown,
 }
 
-/// A decoded value that answers of honest servers cannot produce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("position {position} decodes to an impossible value: a server lied or holds another database")]
-pub struct ImpossibleValue {
-    /// Position in the answer, from 0.
-    pub position: usize,
-}
-
 impl Candidates {
     /// Reads the values of a phase and keeps the k nearest rows. `theta` are the rows that the
     /// phase before selected, if there was one.
@@ -80,12 +78,24 @@ impl Candidates {
         decoded: &PhaseValues,
         theta: &[bool],
         k: usize,
-    ) -> Result<Candidates, ImpossibleValue> {
-        let empty = decoded.empty_row.first().map_or(0, |element| element.value());
-        let mut filter = CandidateFilter::new(instance, phase, theta, empty, k);
+    ) -> Candidates {
+        let mut filter = CandidateFilter::new(instance, phase, theta, decoded.reference(), k);
         filter.take_values(decoded);
-        let (candidates, impossible) = filter.finish();
-        impossible.map_or(Ok(candidates), Err)
+        filter.finish()
+    }
+
+    /// What a decoder of a lifted gate found. The matching positions are not listed: no later phase
+    /// needs them.
+    pub(crate) fn of_lifted(result: &LiftedResult) -> Candidates {
+        let rank = |cost: u64| cost.wrapping_add(BIAS) & OUT | OUT & mask(cost == u64::MAX);
+        Candidates {
+            nearest: result.nearest.iter().map(|&(cost, position)| (rank(cost), position as usize)).collect(),
+            theta: vec![],
+            count: result.matching_rows as usize,
+            meaning: Meaning::Exact,
+            work: result.work,
+            has_impossible: result.impossible != u64::MAX,
+        }
     }
 
     /// Takes out which positions match.
@@ -96,6 +106,11 @@ impl Candidates {
     /// The number of matching positions.
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Whether a row had a value that honest servers cannot send. Such rows do not match.
+    pub fn has_impossible(&self) -> bool {
+        self.has_impossible
     }
 
     /// The k nearest rows, nearest first. Of equal rows, the lower position is first.
@@ -136,8 +151,6 @@ pub(crate) struct CandidateFilter {
     /// Rank of the last row, lowest and highest rank, with the decode rule `Difference`.
     walk: (i64, i64, i64),
     candidates: Candidates,
-    /// Position of the first impossible value; `OUT` if there is none.
-    impossible: u64,
 }
 
 impl std::fmt::Debug for CandidateFilter {
@@ -147,13 +160,12 @@ impl std::fmt::Debug for CandidateFilter {
 }
 
 impl CandidateFilter {
-    /// A filter for one phase. `theta` are the rows that the phase before selected, and `empty` is
-    /// the value of a row that no share selects.
+    /// A filter for one phase. `theta` are the rows that the phase before selected.
     pub(crate) fn new(
         instance: &SchemeInstance,
         phase: usize,
         theta: &[bool],
-        empty: u64,
+        reference: ReferenceValues,
         k: usize,
     ) -> CandidateFilter {
         let (scheme, params) = (instance.scheme(), instance.params());
@@ -166,21 +178,26 @@ impl CandidateFilter {
         };
         // Values are below 2^62, so a larger bound has no effect.
         let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
-        let most = if let DecodeRule::Scaled(most) = decode_rule { most(params) } else { 0 };
         // Allocated with the final size, because growing would leave unwiped copies.
         let matching = Vec::with_capacity(params.rows);
         let mut filter = CandidateFilter {
             decode_rule,
             field: instance.field().clone(),
             bound: word((scheme.bound)(params)),
-            most: word(most),
+            most: reference.most,
             selected: Zeroizing::new(if matches!(decode_rule, DecodeRule::Selected) { theta.to_vec() } else { vec![] }),
-            empty,
+            empty: reference.empty,
             smallest: ObliviousTopK::new(k),
             position: 0,
             walk: (0, 0, 0),
-            candidates: Candidates { nearest: vec![], theta: matching, count: 0, meaning, work: 0 },
-            impossible: OUT,
+            candidates: Candidates {
+                nearest: vec![],
+                theta: matching,
+                count: 0,
+                meaning,
+                work: 0,
+                has_impossible: false,
+            },
         };
         if matches!(decode_rule, DecodeRule::Difference) {
             // Ranks are relative to the first row.
@@ -208,20 +225,14 @@ impl CandidateFilter {
         }
     }
 
-    /// The candidates, and the first impossible value. If there is one, no row matches.
-    pub(crate) fn finish(self) -> (Candidates, Option<ImpossibleValue>) {
-        let CandidateFilter { mut candidates, smallest, impossible, .. } = self;
-        let possible = impossible == OUT;
-        let mut count = 0;
-        for matches in &mut candidates.theta {
-            *matches &= possible;
-            count += usize::from(*matches);
-        }
-        let (mut nearest, compared) = smallest.finish();
-        nearest.iter_mut().for_each(|(rank, _)| *rank |= OUT & mask(!possible));
+    /// The candidates.
+    pub(crate) fn finish(self) -> Candidates {
+        let CandidateFilter { mut candidates, smallest, .. } = self;
+        let (nearest, compared) = smallest.finish();
+        candidates.count = candidates.theta.iter().map(|&matches| usize::from(matches)).sum();
         candidates.work = candidates.theta.len() as u64 + compared;
-        (candidates.nearest, candidates.count) = (nearest, count);
-        (candidates, (!possible).then_some(ImpossibleValue { position: impossible as usize }))
+        candidates.nearest = nearest;
+        candidates
     }
 
     fn read_words<W: Copy + Into<u64>>(&mut self, words: &[W]) {
@@ -235,7 +246,7 @@ impl CandidateFilter {
             DecodeRule::Cost | DecodeRule::Masked => self.read_rows(values, |_, v| Row::new(v <= bound, true, v)),
             DecodeRule::Gain => self.read_rows(values, |_, v| Row::new(v <= bound, true, v.wrapping_neg())),
             DecodeRule::Zeros => self.read_rows(values, |_, v| Row::new(true, v == 0, 0)),
-            DecodeRule::Scaled(_) => self.read_rows(values, |_, v| Row::new(v <= bound, v <= most, v)),
+            DecodeRule::Scaled => self.read_rows(values, |_, v| Row::new(v <= bound, v <= most, v)),
             DecodeRule::Selected => {
                 let theta = std::mem::take(&mut self.selected);
                 self.read_rows(values, |i, v| {
@@ -271,15 +282,15 @@ impl CandidateFilter {
         let mut ranks = Zeroizing::new([0; BLOCK]);
         let (count, first) = (values.len(), self.candidates.theta.len());
         self.candidates.theta.resize(first + count, false);
-        let mut impossible = self.impossible;
+        let mut has_impossible = self.candidates.has_impossible;
         let slots = self.candidates.theta[first..].iter_mut().zip(ranks.iter_mut());
         for (offset, ((matches, rank), value)) in slots.zip(values).enumerate() {
             let row = read(self.position + offset, value);
-            *matches = row.matches;
-            *rank = row.rank.wrapping_add(BIAS) & OUT | OUT & mask(!row.matches);
-            impossible = smaller(impossible, (self.position + offset) as u64 | OUT & mask(row.possible));
+            *matches = row.possible & row.matches;
+            *rank = row.rank.wrapping_add(BIAS) & OUT | OUT & mask(!*matches);
+            has_impossible |= !row.possible;
         }
-        self.impossible = impossible;
+        self.candidates.has_impossible = has_impossible;
         self.smallest.take(&ranks[..count], first);
         self.position += count;
     }

@@ -80,6 +80,12 @@ fn sealed_row(params: &Params) -> String {
     }
 }
 
+/// Bits of an element; with a lifted gate, of a cost and of a gate.
+fn bits(instance: &SchemeInstance) -> String {
+    let gate = instance.lifted().map(|format| format!(" + {}", format.gate_field().bits()));
+    format!("{}{}", instance.field().bits(), gate.unwrap_or_default())
+}
+
 fn row(scheme: &'static Scheme, params: &Params) -> String {
     let instance = match SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment) {
         Ok(instance) => instance,
@@ -108,7 +114,7 @@ fn row(scheme: &'static Scheme, params: &Params) -> String {
         formula(&instance),
         cost.up,
         cost.down,
-        instance.field().bits(),
+        bits(&instance),
         bytes.up,
         bytes.down,
         scheme.learns,

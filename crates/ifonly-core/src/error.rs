@@ -1,6 +1,5 @@
 //! Errors of a search that has been started.
 
-use crate::candidates::ImpossibleValue;
 use crate::decode::DecodeError;
 use crate::phase::PhaseError;
 
@@ -14,9 +13,6 @@ pub enum SearchError {
     /// The answers of a phase do not have the form that the scheme requires.
     #[error(transparent)]
     Phase(PhaseError),
-    /// A decoded value that answers of honest servers cannot produce.
-    #[error(transparent)]
-    ImpossibleValue(#[from] ImpossibleValue),
     /// Servers have different root keys, versions or parameters.
     #[error(
         "servers {first} and {second} have different keys, data or parameters; their operators must compare key epochs and bundles"
@@ -42,22 +38,24 @@ pub enum SearchError {
     /// The servers did not run the same search.
     #[error("the answers are inconsistent ({0}): a server lied or holds another database")]
     Inconsistent(&'static str),
-    /// The fetched bytes are not a record.
-    #[error("the fetched bytes are not a record: a server lied or holds another database")]
-    NotARecord,
-    /// The record is not signed by the institution.
-    #[error(
-        "the fetched record is not signed by the institution's key: a server forged it, or serves records of another bundle"
-    )]
-    Forged,
-    /// The record does not have the cost that was decoded for it.
-    #[error(
-        "the fetched record does not have the cost that was decoded for it: a server lied or holds another database"
-    )]
-    WrongRecord,
     /// `finish` was called too early.
     #[error("finish() was called before the last step of the search")]
     Unfinished,
+}
+
+/// Why a fetched record is not accepted. This is never an error of the search: an error that
+/// appears only for some results would tell a lying server which result the user has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordRefusal {
+    /// The fetched bytes are not a record.
+    #[error("the fetched bytes are not a record")]
+    NotARecord,
+    /// The record is not signed by the institution.
+    #[error("the fetched record is not signed by the institution's key")]
+    Forged,
+    /// The record does not have the cost that was decoded for it.
+    #[error("the fetched record does not have the cost that was decoded for it")]
+    WrongCost,
 }
 
 impl From<PhaseError> for SearchError {

@@ -50,7 +50,7 @@ macro_rules! problem_types {
 
         impl ProblemType {
             /// All problem types.
-            pub(crate) const ALL: &[ProblemType] = &[$(ProblemType::$id,)*];
+            pub const ALL: &[ProblemType] = &[$(ProblemType::$id,)*];
 
             /// The name, which is the last part of `type` in the document.
             pub const fn name(self) -> &'static str {

@@ -69,12 +69,11 @@
 #![forbid(unsafe_code)]
 
 // Modules of this crate refer to these as `crate::field` and so on.
-use ifonly_algebra::{decode, field, gf256, interpolate, keys, random, row_function, share, shuffle, wire};
+use ifonly_algebra::{decode, field, gf256, interpolate, keys, lifted, random, row_function, share, shuffle, wire};
 
 pub mod aont;
 pub mod candidates;
-#[cfg(test)]
-mod d_min;
+pub mod d_min;
 #[cfg(test)]
 mod describe;
 mod error;

@@ -6,11 +6,12 @@
 /// Defines three views of one list of parameters: [`Params`] for the protocol, with the numbers of
 /// levels and rows; [`ManifestParams`] as in the manifest; [`ParamOptions`] with every parameter
 /// optional, for a build and its command line. Each entry has a default and its flag. The protocol
-/// does not need the entries of `service`.
+/// does not need the entries of `service`. The manifest omits an entry of `from_one` if it is 1.
 macro_rules! parameters {
     (
         engine { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, flag($($flag:tt)+);)+ }
         service { $($(#[doc = $sdoc:literal])+ $sname:ident: $stype:ty = $sdefault:expr, flag($($sflag:tt)+);)+ }
+        from_one { $($(#[doc = $odoc:literal])+ $oname:ident, flag($($oflag:tt)+);)+ }
     ) => {
         /// The public parameters of a deployment.
         #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -29,6 +30,11 @@ macro_rules! parameters {
         pub struct ManifestParams {
             $($(#[doc = $doc])+ pub $name: $type,)+
             $($(#[doc = $sdoc])+ pub $sname: $stype,)+
+            $(
+                $(#[doc = $odoc])+
+                #[serde(default = "one", skip_serializing_if = "is_one")]
+                pub $oname: usize,
+            )+
         }
 
         /// Requested parameters; those that are `None` keep their defaults.
@@ -38,11 +44,12 @@ macro_rules! parameters {
         pub struct ParamOptions {
             $($(#[doc = $doc])+ #[cfg_attr(feature = "clap", arg(long, $($flag)+))] pub $name: Option<$type>,)+
             $($(#[doc = $sdoc])+ #[cfg_attr(feature = "clap", arg(long, $($sflag)+))] pub $sname: Option<$stype>,)+
+            $($(#[doc = $odoc])+ #[cfg_attr(feature = "clap", arg(long, $($oflag)+))] pub $oname: Option<usize>,)+
         }
 
         impl Default for ManifestParams {
             fn default() -> ManifestParams {
-                ManifestParams { $($name: $default,)+ $($sname: $sdefault,)+ }
+                ManifestParams { $($name: $default,)+ $($sname: $sdefault,)+ $($oname: 1,)+ }
             }
         }
 
@@ -51,6 +58,7 @@ macro_rules! parameters {
             pub fn apply(&self, params: &mut ManifestParams) {
                 $(if let Some(value) = self.$name { params.$name = value; })+
                 $(if let Some(value) = self.$sname { params.$sname = value; })+
+                $(if let Some(value) = self.$oname { params.$oname = value; })+
             }
         }
 
@@ -90,9 +98,23 @@ parameters! {
         cost_limit: u64 = 1, flag(value_name = "COST");
     }
     service {
-        /// The largest number of records that one search may fetch; default 10.
+        /// The largest number of records that one search may fetch; default 10, in
+        /// sealed bundles 1.
         top_limit: usize = 10, flag(value_name = "K");
     }
+    from_one {
+        /// If fewer rows match a sealed search, it finds no row; default 1.
+        floor, flag(value_name = "M");
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Whether the manifest omits the number.
+fn is_one(number: &usize) -> bool {
+    *number == 1
 }
 
 /// An invalid parameter.
@@ -165,14 +187,23 @@ impl Params {
         u128::from(self.cost_limit).saturating_mul(self.features() as u128)
     }
 
-    /// The bound `F(L−1)R² + most` of the single-phase schemes, with `L = most + 1`; `most` is the
-    /// largest cost of the mutable features. If features have different highest levels, the F
-    /// largest R_k² count.
-    pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
+    /// The largest value of the single-phase schemes, with weights up to `weight_limit`. A set I
+    /// with Σ_{k∈I} R_k² = s has L = weight_limit·(Δ − s) + 1 and the largest value
+    /// (s + 1)·L − 1. This is the maximum over all |I| ≤ F. It counts every s between the
+    /// smallest and the largest sum of |I| squares; with equal R_k there is only one.
+    pub(crate) fn scaled_bound(&self, weight_limit: u64) -> u128 {
         let mut squares: Vec<u128> = self.max_levels.iter().map(|&range| u128::from(range).pow(2)).collect();
-        squares.sort_unstable_by(|a, b| b.cmp(a));
-        let widest: u128 = squares.iter().take(self.immutable_limit).sum();
-        most.saturating_mul(widest).saturating_add(most)
+        squares.sort_unstable();
+        let delta = self.delta();
+        let value = |f: usize| {
+            let smallest = squares[..f].iter().sum();
+            let largest = squares[squares.len() - f..].iter().sum();
+            // The value grows up to s = ⌊Δ/2⌋ and then falls, for every weight limit.
+            let s = (delta / 2).clamp(smallest, largest);
+            let scale = (delta - s).saturating_mul(weight_limit.into()).saturating_add(1);
+            (s + 1).saturating_mul(scale) - 1
+        };
+        (0..=self.immutable_limit.min(squares.len())).map(value).max().unwrap_or(0)
     }
 
     /// Checks every parameter against its limits.

@@ -8,6 +8,7 @@
 use crate::decode::{DecodeError, coefficient_weights, select_consistent};
 use crate::field::FieldElement;
 use crate::interpolate::InterpolationPlan;
+use crate::lifted::{LiftedPlan, decode_elements};
 use crate::random::RandomSource;
 use crate::scheme::PhaseSecrets;
 use crate::scheme::instance::SchemeInstance;
@@ -28,6 +29,7 @@ pub struct PhaseState {
 impl Drop for PhaseState {
     fn drop(&mut self) {
         self.secrets.offset.zeroize();
+        self.secrets.most.zeroize();
         self.r.zeroize();
     }
 }
@@ -39,6 +41,8 @@ pub struct PhaseValues {
     pub values: Vec<FieldElement>,
     /// The values of a row that no share selects.
     pub empty_row: Vec<FieldElement>,
+    /// The largest value of a matching row, with [`DecodeRule::Scaled`](crate::scheme::DecodeRule).
+    pub most: u64,
     /// Lying servers that were excluded, counted from 1.
     pub lying_servers: Vec<usize>,
 }
@@ -47,6 +51,29 @@ impl Drop for PhaseValues {
     fn drop(&mut self) {
         self.values.zeroize();
         self.empty_row.zeroize();
+        self.most.zeroize();
+    }
+}
+
+impl PhaseValues {
+    /// The values with which every row is compared.
+    pub(crate) fn reference(&self) -> ReferenceValues {
+        ReferenceValues::new(&self.empty_row, self.most)
+    }
+}
+
+/// The values of the user with which every decoded value is compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReferenceValues {
+    /// The value of a row that no share selects.
+    pub(crate) empty: u64,
+    /// The largest value of a matching row, with [`DecodeRule::Scaled`](crate::scheme::DecodeRule).
+    pub(crate) most: u64,
+}
+
+impl ReferenceValues {
+    fn new(empty_row: &[FieldElement], most: u64) -> ReferenceValues {
+        ReferenceValues { empty: empty_row.first().map_or(0, |element| element.value()), most }
     }
 }
 
@@ -113,6 +140,9 @@ impl PhaseState {
         mut answers: Vec<Option<Vec<FieldElement>>>,
         random: &mut dyn RandomSource,
     ) -> Result<PhaseValues, PhaseError> {
+        if instance.lifted().is_some() {
+            return self.decode_lifted(instance, &answers);
+        }
         let field = instance.field();
         let outputs = instance.outputs(self.phase);
         for (answer, share) in answers.iter_mut().zip(&self.shares) {
@@ -137,18 +167,49 @@ impl PhaseState {
         for row in values.chunks_exact_mut(empty_row.len()) {
             row.iter_mut().zip(&empty_row).for_each(|(value, &known)| *value = field.add(*value, known));
         }
-        Ok(PhaseValues { values, empty_row, lying_servers: agreed.lying_servers })
+        Ok(PhaseValues { values, empty_row, most: self.secrets.most, lying_servers: agreed.lying_servers })
     }
 
-    /// The interpolation plan for the answers of `servers` (counted from 0), and the values of a
-    /// row that no share selects. The result is `None` if there is more to do: spare answers that
+    /// Decodes the answers of both servers to a lifted gate.
+    fn decode_lifted(
+        &self,
+        instance: &SchemeInstance,
+        answers: &[Option<Vec<FieldElement>>],
+    ) -> Result<PhaseValues, PhaseError> {
+        let empty_row = self.empty_row(instance);
+        let silent: Vec<usize> = (1..).zip(answers).filter(|(_, answer)| answer.is_none()).map(|(n, _)| n).collect();
+        let present: Vec<&Vec<FieldElement>> = answers.iter().flatten().collect();
+        let (Some(format), &[first, second]) = (instance.lifted(), present.as_slice()) else {
+            return Err(DecodeError::TooFewAnswers { have: present.len(), need: 2, silent }.into());
+        };
+        let need = instance.answer_length(self.phase);
+        if let Some(answer) = present.iter().find(|answer| answer.len() != need) {
+            return Err(PhaseError::Length { have: answer.len(), need });
+        }
+        let mut values = Vec::with_capacity(need);
+        for (first, second) in first.as_chunks().0.iter().zip(second.as_chunks().0) {
+            let value = decode_elements(format, *first, *second);
+            values.extend([value.gate, format.cost_field().add(value.cost, empty_row[1])]);
+        }
+        Ok(PhaseValues { values, empty_row, most: self.secrets.most, lying_servers: vec![] })
+    }
+
+    /// How to decode the answers of both servers, if the gate is lifted.
+    pub(crate) fn lifted_plan(&self, instance: &SchemeInstance, top: usize) -> Option<LiftedPlan> {
+        let offset = self.empty_row(instance).pop()?;
+        let bound = u64::try_from((instance.scheme().bound)(instance.params())).unwrap_or(u64::MAX);
+        Some(LiftedPlan { format: instance.lifted()?.clone(), offset, bound, rows: instance.params().rows, top })
+    }
+
+    /// The interpolation plan for the answers of `servers` (counted from 0), and the values with
+    /// which every row is compared. The result is `None` if there is more to do: spare answers that
     /// allow correction, or verification.
     pub(crate) fn interpolation(
         &self,
         instance: &SchemeInstance,
         servers: &[usize],
-    ) -> Option<(InterpolationPlan, Vec<FieldElement>)> {
-        if self.r.is_some() || servers.len() != instance.kappa(self.phase) + 1 {
+    ) -> Option<(InterpolationPlan, ReferenceValues)> {
+        if instance.lifted().is_some() || self.r.is_some() || servers.len() != instance.kappa(self.phase) + 1 {
             return None;
         }
         let field = instance.field();
@@ -163,7 +224,8 @@ impl PhaseState {
                 *constant = field.sub(*constant, field.mul(weight, known));
             }
         }
-        Some((InterpolationPlan { field: field.clone(), weights, constants }, empty_row))
+        let reference = ReferenceValues::new(&empty_row, self.secrets.most);
+        Some((InterpolationPlan { field: field.clone(), weights, constants }, reference))
     }
 
     /// The known part of the outputs of a server with these shares.

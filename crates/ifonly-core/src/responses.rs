@@ -5,38 +5,59 @@
 //! damage only at the end and repeat the request. The bytes of that server are then
 //! [discarded](StepResponses::forget), and decoding starts again.
 
-use crate::candidates::{CandidateFilter, Candidates, ImpossibleValue};
+use crate::candidates::{CandidateFilter, Candidates};
 use crate::http_api::CHECK_LENGTH;
 use crate::interpolate::{InterpolationStream, MalformedAnswer};
+use crate::lifted::LiftedDecoder;
 use crate::search::SearchError;
 use crate::transcript::Ticket;
 use crate::vote::Plurality;
-use zeroize::Zeroizing;
+use ifonly_algebra::wipe::WipedBytes;
 
 /// Decodes answers to candidates while they arrive.
 pub(crate) struct StreamingDecoder {
-    interpolation: Box<dyn InterpolationStream>,
-    filter: CandidateFilter,
+    reader: AnswerReader,
     malformed: bool,
+}
+
+enum AnswerReader {
+    /// Values that a filter reads.
+    Values { interpolation: Box<dyn InterpolationStream>, filter: Box<CandidateFilter> },
+    /// The words of a lifted gate.
+    Lifted { decoder: Box<dyn LiftedDecoder> },
 }
 
 impl StreamingDecoder {
     pub(crate) fn new(interpolation: Box<dyn InterpolationStream>, filter: CandidateFilter) -> StreamingDecoder {
-        StreamingDecoder { interpolation, filter, malformed: false }
+        StreamingDecoder { reader: AnswerReader::Values { interpolation, filter: filter.into() }, malformed: false }
+    }
+
+    pub(crate) fn lifted(decoder: Box<dyn LiftedDecoder>) -> StreamingDecoder {
+        StreamingDecoder { reader: AnswerReader::Lifted { decoder }, malformed: false }
     }
 
     /// Reads the part of `answers` that has not been read before.
     pub(crate) fn advance(&mut self, answers: &[&[u8]]) {
         if !self.malformed {
-            let filter = &mut self.filter;
-            let read = self.interpolation.advance(answers, &mut |words| filter.take(words));
+            let read = match &mut self.reader {
+                AnswerReader::Values { interpolation, filter } => {
+                    interpolation.advance(answers, &mut |words| filter.take(words))
+                }
+                AnswerReader::Lifted { decoder } => match *answers {
+                    [first, second] => decoder.advance([first, second]),
+                    _ => Err(MalformedAnswer),
+                },
+            };
             self.malformed = read == Err(MalformedAnswer);
         }
     }
 
     /// The candidates of complete answers; `None` if an answer is malformed.
-    pub(crate) fn finish(self) -> Option<(Candidates, Option<ImpossibleValue>)> {
-        (!self.malformed).then(|| self.filter.finish())
+    pub(crate) fn finish(self) -> Option<Candidates> {
+        (!self.malformed).then(|| match self.reader {
+            AnswerReader::Values { filter, .. } => filter.finish(),
+            AnswerReader::Lifted { decoder } => Candidates::of_lifted(&decoder.finish()),
+        })
     }
 }
 
@@ -45,7 +66,7 @@ impl StreamingDecoder {
 pub(crate) struct StepResponses {
     length: usize,
     lead: usize,
-    responses: Vec<Zeroizing<Vec<u8>>>,
+    responses: Vec<WipedBytes>,
     decoder: Option<StreamingDecoder>,
 }
 
@@ -58,12 +79,12 @@ impl StepResponses {
         lead: usize,
         decoder: Option<StreamingDecoder>,
     ) -> StepResponses {
-        StepResponses { length, lead, responses: (0..responders).map(|_| Zeroizing::default()).collect(), decoder }
+        StepResponses { length, lead, responses: (0..responders).map(|_| WipedBytes::default()).collect(), decoder }
     }
 
     /// Takes the complete response of a server, counted from 1.
     pub(crate) fn complete(&mut self, server: usize, response: Vec<u8>) {
-        let mut response = Zeroizing::new(response);
+        let mut response = WipedBytes::from(response);
         response.truncate(self.length + 1);
         if let Some(slot) = self.response_mut(server) {
             *slot = response;
@@ -86,7 +107,7 @@ impl StepResponses {
     /// Decodes what is complete.
     pub(crate) fn advance(&mut self) {
         let Some(decoder) = &mut self.decoder else { return };
-        let body = |response: &'_ Zeroizing<Vec<u8>>| response.len().clamp(self.lead, self.length.max(self.lead));
+        let body = |response: &'_ WipedBytes| response.len().clamp(self.lead, self.length.max(self.lead));
         let bodies: Option<Vec<&[u8]>> =
             self.responses.iter().map(|response| response.get(self.lead..body(response))).collect();
         if let Some(bodies) = bodies {
@@ -97,7 +118,7 @@ impl StepResponses {
     /// Discards the bytes of a server; `decoder` starts from the beginning.
     pub(crate) fn forget(&mut self, server: usize, decoder: Option<StreamingDecoder>) {
         if let Some(slot) = self.response_mut(server) {
-            *slot = Zeroizing::default();
+            *slot = WipedBytes::default();
             self.decoder = decoder;
         }
     }
@@ -132,7 +153,7 @@ impl StepResponses {
         Ok((bodies, outvoted.into_iter().map(|server| server + 1).collect()))
     }
 
-    fn response_mut(&mut self, server: usize) -> Option<&mut Zeroizing<Vec<u8>>> {
+    fn response_mut(&mut self, server: usize) -> Option<&mut WipedBytes> {
         self.responses.get_mut(server.checked_sub(1)?)
     }
 }

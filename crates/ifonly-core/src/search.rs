@@ -16,15 +16,14 @@
 //! that is missing before the next step counts as silence, unrequested data is ignored, and an
 //! unfinished search has no result.
 
-use crate::candidates::{CandidateFilter, Candidates, DecodedCost, ImpossibleValue};
+use crate::candidates::{CandidateFilter, Candidates, DecodedCost};
 use crate::decode::DecodeError;
-pub use crate::error::SearchError;
-use crate::field::FieldElement;
+pub use crate::error::{RecordRefusal, SearchError};
 use crate::http_api::Route;
 use crate::interpolate::Interpolator;
 use crate::params::Params;
 use crate::phase::PhaseState;
-use crate::random::RandomSource;
+use crate::random::{OsRandom, RandomSource};
 use crate::responses::{ResponseBodies, StepResponses, StreamingDecoder};
 use crate::scheme::Scheme;
 use crate::scheme::instance::SchemeInstance;
@@ -35,8 +34,9 @@ use crate::signature::RecordVerifier;
 use crate::spir::RecordFetch;
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use crate::{aont, wire};
+use ifonly_algebra::wipe::wipe;
 use std::sync::Arc;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The part of every header that does not depend on the scheme, and how to check records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +54,16 @@ pub struct HeaderContext {
 impl HeaderContext {
     /// Decodes an encoded record and checks its signature. The steps are the same whether the
     /// checks succeed or not.
-    pub fn open_record(&self, encoded: &[u8]) -> Result<Vec<u8>, SearchError> {
-        let (record, complete) = aont::decode_unchecked(encoded).ok_or(SearchError::NotARecord)?;
+    pub fn open_record(&self, encoded: &[u8]) -> Result<Vec<u8>, RecordRefusal> {
+        let (record, complete) = aont::decode_unchecked(encoded).ok_or(RecordRefusal::NotARecord)?;
         let (record, signed) = match &self.signer {
-            Some(signer) => signer.open(record).ok_or(SearchError::NotARecord)?,
+            Some(signer) => signer.open(record).ok_or(RecordRefusal::NotARecord)?,
             None => (record, true),
         };
         match (complete, signed) {
             (true, true) => Ok(record),
-            (true, false) => Err(SearchError::Forged),
-            (false, _) => Err(SearchError::NotARecord),
+            (true, false) => Err(RecordRefusal::Forged),
+            (false, _) => Err(RecordRefusal::NotARecord),
         }
     }
 
@@ -108,6 +108,42 @@ pub struct SearchResult {
     /// Servers that were excluded because of a wrong or malformed answer or another key, counted
     /// from 1.
     pub lying_servers: Vec<usize>,
+    /// Whether rows were left out because honest servers could not have sent their values or
+    /// records. A server lied, and another row may be nearer.
+    pub is_doubtful: bool,
+}
+
+/// A search of any [kind](crate::scheme::kind) in progress.
+pub trait SearchSteps: Send {
+    /// The messages of the next step; `None` after the last one.
+    fn next(&mut self, random: &mut OsRandom) -> Option<StepMessages>;
+
+    /// Takes the next bytes of the response of server `server`, counted from 1.
+    fn receive_part(&mut self, server: usize, bytes: &[u8]);
+
+    /// Discards the bytes received from a server in this step.
+    fn forget(&mut self, server: usize);
+
+    /// The result, or the reason why there is none.
+    fn finish(self: Box<Self>) -> Result<SearchResult, SearchError>;
+}
+
+impl SearchSteps for Search {
+    fn next(&mut self, random: &mut OsRandom) -> Option<StepMessages> {
+        self.next(random)
+    }
+
+    fn receive_part(&mut self, server: usize, bytes: &[u8]) {
+        self.receive_part(server, bytes);
+    }
+
+    fn forget(&mut self, server: usize) {
+        self.forget(server);
+    }
+
+    fn finish(self: Box<Self>) -> Result<SearchResult, SearchError> {
+        (*self).finish()
+    }
 }
 
 /// The messages of one step.
@@ -144,6 +180,7 @@ pub struct Search {
     wanted: Vec<Option<(usize, DecodedCost)>>,
     found: Vec<NearestRow>,
     lying_servers: Vec<usize>,
+    is_doubtful: bool,
     malformed: Vec<usize>,
     error: Option<SearchError>,
     interpolator: Option<&'static dyn Interpolator>,
@@ -175,7 +212,7 @@ impl std::fmt::Debug for Search {
 
 impl Drop for Search {
     fn drop(&mut self) {
-        self.theta.zeroize();
+        wipe(&mut self.theta);
         self.wanted.iter_mut().for_each(|wanted| *wanted = None);
     }
 }
@@ -214,6 +251,7 @@ impl Search {
             wanted: vec![None; k.max(1)],
             found: vec![],
             lying_servers: vec![],
+            is_doubtful: false,
             malformed: vec![],
             error: None,
             interpolator: None,
@@ -310,6 +348,7 @@ impl Search {
             found: std::mem::take(&mut self.found),
             matching_rows: Some(self.candidates.count()),
             lying_servers,
+            is_doubtful: self.is_doubtful,
         })
     }
 
@@ -318,22 +357,19 @@ impl Search {
         let instance = &self.instance;
         let state = PhaseState::new(instance, phase, &self.secret, &self.theta, self.phase_states.last(), random);
         let field = instance.field();
-        let packed = |share: &SlotVectors| {
-            let elements: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
-            wire::pack(field, elements.iter())
-        };
-        let payloads = state.shares().iter().map(packed).collect();
+        let payloads = state.shares().iter().map(|share| std::mem::take(&mut *instance.pack_share(phase, share)));
+        let payloads = payloads.collect();
         let kind = MessageKind::Phase(phase as u8);
-        // The parameters were checked, so the length fits. A length of 0 would only make every
+        // A manifest may ask for more than this machine can address. A length of 0 makes every
         // response too long.
-        let response_length =
-            wire::packed_length(field, instance.answer_length(phase)).map_or(0, |bytes| kind.lead() + bytes);
+        let response_length = instance.answer_bytes(phase).map_or(0, |bytes| kind.lead() + bytes);
         let header = self.header(kind, instance.responders(phase));
         let mut sent = messages(&header, payloads, random);
         if phase == 0 {
-            let parts: Vec<_> = state.committed().iter().map(|part| Zeroizing::new(packed(part))).collect();
+            let packed = |part: &SlotVectors| Zeroizing::new(wire::pack(field, part.iter().flatten()));
+            let parts: Vec<_> = state.committed().iter().map(packed).collect();
             self.share_commitments = (!parts.is_empty()).then(|| ShareCommitments::make(&mut sent, &parts, random));
-            self.parent.tau = sent.first().map(Message::tau).unwrap_or_default();
+            self.parent.tau = sent.first().expect("every phase has responders").tau();
         } else if let Some(share_commitments) = &self.share_commitments {
             share_commitments.open_in(&mut sent);
         }
@@ -346,7 +382,7 @@ impl Search {
         let position = self.wanted[number].map(|(position, _)| position);
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
-        let sent = messages(&self.header(MessageKind::Record, self.instance.servers()), payloads, random);
+        let sent = messages(&self.header(MessageKind::Record, sizes.responders()), payloads, random);
         step_messages(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
     }
 
@@ -364,13 +400,12 @@ impl Search {
             self.parent.ticket = responses.ticket().unwrap_or_default();
         }
         let candidates = self.candidates_of(phase, responses, random);
-        self.theta.zeroize();
+        wipe(&mut self.theta);
+        self.theta.clear();
         match candidates {
-            Ok((mut candidates, impossible)) => {
+            Ok(mut candidates) => {
                 self.work += candidates.work();
-                if let Some(impossible) = impossible {
-                    self.error.get_or_insert(impossible.into());
-                }
+                self.is_doubtful |= candidates.has_impossible();
                 self.theta = candidates.take_theta();
                 self.candidates = candidates;
             }
@@ -391,20 +426,18 @@ impl Search {
         phase: usize,
         mut responses: StepResponses,
         random: &mut impl RandomSource,
-    ) -> Result<(Candidates, Option<ImpossibleValue>), SearchError> {
+    ) -> Result<Candidates, SearchError> {
         let instance = self.instance.clone();
         let decoder = responses.take_decoder();
         let bodies = self.bodies(&responses)?;
         if let Some(candidates) = self.decode_interpolated(phase, decoder, &bodies) {
             return Ok(candidates);
         }
-        let (field, count) = (instance.field(), instance.answer_length(phase));
-        let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
+        let answers = self.parse(&bodies, |body| instance.unpack_answer(phase, body).ok());
         let values = self.phase_states[phase].decode(&instance, answers, random);
         let values = values.map_err(|error| self.blame(error.into()))?;
         self.lying_servers.extend(&values.lying_servers);
-        let empty = values.empty_row.first().map_or(0, |element| element.value());
-        let mut filter = CandidateFilter::new(&instance, phase, &self.theta, empty, self.wanted.len());
+        let mut filter = CandidateFilter::new(&instance, phase, &self.theta, values.reference(), self.wanted.len());
         filter.take_values(&values);
         Ok(filter.finish())
     }
@@ -416,11 +449,10 @@ impl Search {
         phase: usize,
         decoder: Option<StreamingDecoder>,
         bodies: &ResponseBodies<'_>,
-    ) -> Option<(Candidates, Option<ImpossibleValue>)> {
+    ) -> Option<Candidates> {
         let answered: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
-        let (field, count) = (self.instance.field(), self.instance.answer_length(phase));
-        if !answers.iter().all(|answer| wire::has_packed_shape(field, answer, count)) {
+        if !answers.iter().all(|answer| self.instance.has_answer_shape(phase, answer)) {
             return None;
         }
         // A streaming decoder uses the answers of all responders, so it is valid only if all
@@ -443,10 +475,14 @@ impl Search {
     }
 
     fn streaming_decoder(&self, phase: usize, servers: &[usize]) -> Option<StreamingDecoder> {
-        let (interpolation, empty_row) = self.phase_states.get(phase)?.interpolation(&self.instance, servers)?;
-        let empty = empty_row.first().map_or(0, |element| element.value());
+        if self.instance.lifted().is_some() {
+            let plan = self.phase_states.get(phase)?.lifted_plan(&self.instance, self.wanted.len())?;
+            let decoder = self.interpolator?.begin_lifted(&plan).filter(|_| servers.len() == 2)?;
+            return Some(StreamingDecoder::lifted(decoder));
+        }
+        let (interpolation, reference) = self.phase_states.get(phase)?.interpolation(&self.instance, servers)?;
         let rows = self.instance.answer_length(phase) / interpolation.constants.len();
-        let filter = CandidateFilter::new(&self.instance, phase, &self.theta, empty, self.wanted.len());
+        let filter = CandidateFilter::new(&self.instance, phase, &self.theta, reference, self.wanted.len());
         Some(StreamingDecoder::new(self.interpolator?.begin(interpolation, rows), filter))
     }
 
@@ -456,7 +492,8 @@ impl Search {
         // same.
         let Some((position, cost)) = self.wanted[number] else { return };
         match decoded {
-            Ok(record) => self.found.push(NearestRow { position: Some(position), cost, record }),
+            Ok(Ok(record)) => self.found.push(NearestRow { position: Some(position), cost, record }),
+            Ok(Err(_)) => self.is_doubtful = true,
             Err(error) => {
                 self.error.get_or_insert(error);
             }
@@ -467,7 +504,7 @@ impl Search {
         &mut self,
         responses: &StepResponses,
         random: &mut impl RandomSource,
-    ) -> Result<Vec<u8>, SearchError> {
+    ) -> Result<Result<Vec<u8>, RecordRefusal>, SearchError> {
         let bodies = self.bodies(responses)?;
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
@@ -475,7 +512,7 @@ impl Search {
         let (encoded, lying_servers) = decoded.map_err(|error| self.blame(error.into()))?;
         self.lying_servers.extend(lying_servers);
         self.work += encoded.len() as u64;
-        self.header_context.open_record(&encoded)
+        Ok(self.header_context.open_record(&encoded))
     }
 
     /// Parses all answers. A malformed answer counts as missing, and its server as lying.
@@ -527,7 +564,7 @@ pub fn confirm(
     secret: &SecretQuery,
     found: &NearestRow,
     levels: &[u16],
-) -> Result<u64, SearchError> {
+) -> Result<u64, RecordRefusal> {
     confirm_under(instance.scheme(), instance.params(), secret, found, levels)
 }
 
@@ -538,14 +575,40 @@ pub fn confirm_under(
     secret: &SecretQuery,
     found: &NearestRow,
     levels: &[u16],
-) -> Result<u64, SearchError> {
+) -> Result<u64, RecordRefusal> {
+    match check_cost(scheme, params, secret, found, levels) {
+        CostCheck::Equal(cost) => Ok(cost),
+        CostCheck::Differs(_) | CostCheck::NoMatch => Err(RecordRefusal::WrongCost),
+    }
+}
+
+/// The cost of a found record, recomputed from its levels and compared with the decoded cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostCheck {
+    /// The record has this cost, and the decoded cost agrees.
+    Equal(u64),
+    /// The record matches the query and has this cost, but another cost was decoded.
+    Differs(u64),
+    /// The record does not match the query, or the levels are not those of a row.
+    NoMatch,
+}
+
+/// Recomputes the cost of a found record and compares it with the decoded cost.
+pub fn check_cost(
+    scheme: &Scheme,
+    params: &Params,
+    secret: &SecretQuery,
+    found: &NearestRow,
+    levels: &[u16],
+) -> CostCheck {
     let fits = levels.len() == params.features()
         && levels.iter().zip(&params.max_levels).all(|(&level, &range)| u32::from(level) <= range);
     let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
-    let agrees = |cost: &u64| match found.cost {
-        DecodedCost::Exactly(decoded) => decoded == *cost,
-        DecodedCost::AtMost(decoded) => *cost <= decoded && decoded - cost < params.d_min,
+    let Some(cost) = cost else { return CostCheck::NoMatch };
+    let agrees = match found.cost {
+        DecodedCost::Exactly(decoded) => decoded == cost,
+        DecodedCost::AtMost(decoded) => cost <= decoded && decoded - cost < params.d_min,
         DecodedCost::Unknown => true,
     };
-    cost.filter(agrees).ok_or(SearchError::WrongRecord)
+    if agrees { CostCheck::Equal(cost) } else { CostCheck::Differs(cost) }
 }

@@ -191,6 +191,13 @@ impl SecretQuery {
         self.immutable.iter().zip(&self.weights).map(weight).collect()
     }
 
+    /// The largest cost over the features outside I, with weights up to `weight_limit`.
+    pub(crate) fn mutable_cost(&self, params: &Params, weight_limit: u64) -> u128 {
+        let square = |(&fixed, &range): (&bool, &u32)| u128::from(!fixed) * u128::from(range).pow(2);
+        let squares: u128 = self.immutable.iter().zip(&params.max_levels).map(square).sum();
+        squares.saturating_mul(weight_limit.into())
+    }
+
     /// h1 = 1[k ∈ I].
     pub(crate) fn h(&self, field: &Field) -> Vec<FieldElement> {
         self.immutable.iter().map(|&fixed| field.reduce(fixed.into())).collect()

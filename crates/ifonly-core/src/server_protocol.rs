@@ -4,7 +4,8 @@
 
 use crate::field::FieldElement;
 use crate::keys::{RootKey, TranscriptKeys};
-use crate::row_function::{self, RowProgram, Rows, ScanJob};
+use crate::lifted::{LiftedDraws, LiftedSide, LiftedTables};
+use crate::row_function::{RowProgram, RowRandomness, Rows};
 use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
 use crate::scheme::{Scheme, sealed};
@@ -109,10 +110,12 @@ pub struct PhaseRequest<'a> {
     pub keys: TranscriptKeys,
     /// Keys of the row order; `None` for the stored order.
     pub order_keys: Option<TranscriptKeys>,
-    /// The evaluation point of this server.
-    pub alpha: FieldElement,
+    /// The index of this server, counted from 0.
+    pub server: usize,
     /// The ticket for later messages of the search, in phase 0 only.
     pub ticket: Option<Ticket>,
+    /// τ of phase 0, which identifies the search.
+    pub search: Tau,
 }
 
 /// A checked request for a record. Its payload is a share, so it is wiped on drop and never
@@ -128,6 +131,8 @@ pub struct RecordRequest {
     pub epoch: u32,
     /// Keys of the row order; `None` for the stored order.
     pub order_keys: Option<TranscriptKeys>,
+    /// τ of phase 0, which identifies the search.
+    pub search: Tau,
 }
 
 impl std::fmt::Debug for RecordRequest {
@@ -142,15 +147,13 @@ impl Drop for RecordRequest {
     }
 }
 
-/// A checked message.
+/// A checked message of a scheme with scans.
 #[derive(Debug)]
 pub enum CheckedRequest<'a> {
     /// A request for the answer of a phase.
     Answer(PhaseRequest<'a>),
     /// A request for a record.
     Record(RecordRequest),
-    /// A request to take part in a sealed search.
-    Sealed(SealedRequest),
 }
 
 /// A checked request for a sealed search. The share is wiped on drop.
@@ -198,12 +201,10 @@ impl ServerProtocol {
     pub fn longest_message(&self) -> usize {
         let instances = self.instances.iter();
         let lengths = instances.flat_map(|instance| {
-            let phases = (0..instance.phases()).filter_map(|phase| {
-                let elements = instance.slot_lengths(phase).iter().sum();
-                let payload = wire::packed_length(instance.field(), elements)?;
-                Some(Message::overhead(instance, MessageKind::Phase(phase as u8)) + payload)
-            });
-            let record = Message::overhead(instance, MessageKind::Record) + self.fetch(instance).query_length();
+            let phases = (0..instance.phases())
+                .filter_map(|phase| Some(Message::phase_overhead(instance, phase) + instance.share_bytes(phase)?));
+            let fetch = self.fetch(instance);
+            let record = Message::record_overhead(instance, &fetch) + fetch.query_length();
             phases.chain([record])
         });
         lengths.chain(self.sealed.iter().map(|sealed| sealed.message_length())).max().unwrap_or(0)
@@ -214,19 +215,16 @@ impl ServerProtocol {
         RecordFetch::new(instance.params(), instance.servers(), self.record_length)
     }
 
-    /// Decodes and checks a message.
+    /// Decodes and checks a message of a scheme with scans.
     pub fn open(&self, bytes: &[u8]) -> Result<CheckedRequest<'_>, Refusal> {
         self.check(Message::decode(bytes)?)
     }
 
-    /// Checks a decoded message.
+    /// Checks a decoded message of a scheme with scans.
     pub fn check(&self, mut message: Message) -> Result<CheckedRequest<'_>, Refusal> {
         let header = &message.header;
         if header.digest != self.digest {
             return Err(Refusal::Manifest);
-        }
-        if let Some(sealed) = self.sealed.as_ref().filter(|_| header.scheme == sealed::SCHEME.name) {
-            return self.check_sealed(sealed, &message).map(CheckedRequest::Sealed);
         }
         let offered = |instance: &&Arc<SchemeInstance>| instance.scheme().name == header.scheme;
         let instance = self.instances.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
@@ -234,7 +232,7 @@ impl ServerProtocol {
         let need = match header.kind {
             MessageKind::Phase(phase) if usize::from(phase) < instance.phases() => instance.responders(phase.into()),
             MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
-            MessageKind::Record => instance.servers(),
+            MessageKind::Record => self.fetch(instance).responders(),
         };
         if header.responders.len() != need
             || header.responders.iter().zip(1..).any(|(&server, expected)| server != expected)
@@ -258,7 +256,7 @@ impl ServerProtocol {
         // The payload size is checked before the commitment, because that is cheaper.
         let fetch = self.fetch(instance);
         let vectors = match header.kind {
-            MessageKind::Phase(phase) => Some(vectors(instance, phase.into(), &message.payload)?),
+            MessageKind::Phase(phase) => Some(instance.unpack_share(phase.into(), &message.payload)?),
             MessageKind::Record if fetch.is_query(&message.payload) => None,
             MessageKind::Record => {
                 let (have, need) = (message.payload.len(), fetch.query_length());
@@ -274,24 +272,39 @@ impl ServerProtocol {
         let tau = message.tau();
         let keys = key.transcript(&tau);
         // All steps of a search use the row order of phase 0.
-        let first = if is_first { tau } else { header.parent.tau };
-        let order_keys = instance.params().shuffle.then(|| key.transcript(&first));
+        let search = if is_first { tau } else { header.parent.tau };
+        let order_keys = instance.params().shuffle.then(|| key.transcript(&search));
         Ok(match (header.kind, vectors) {
             (MessageKind::Phase(phase), Some(vectors)) => {
-                let (phase, alpha) = (phase.into(), instance.points()[usize::from(self.index) - 1]);
+                let (phase, server) = (phase.into(), usize::from(self.index) - 1);
                 let program = instance.program(phase, &vectors);
                 let ticket = is_first.then(|| key.ticket(scheme.name, &tau));
-                CheckedRequest::Answer(PhaseRequest { program, instance, phase, keys, order_keys, alpha, ticket })
+                CheckedRequest::Answer(PhaseRequest {
+                    instance,
+                    phase,
+                    program,
+                    keys,
+                    order_keys,
+                    server,
+                    ticket,
+                    search,
+                })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
-                CheckedRequest::Record(RecordRequest { fetch, payload, keys, epoch: key.epoch(), order_keys })
+                CheckedRequest::Record(RecordRequest { fetch, payload, keys, epoch: key.epoch(), order_keys, search })
             }
         })
     }
 
-    fn check_sealed(&self, sealed: &Arc<SealedScheme>, message: &Message) -> Result<SealedRequest, Refusal> {
+    /// Checks a decoded message of a sealed search.
+    pub fn check_sealed(&self, message: &Message) -> Result<SealedRequest, Refusal> {
         let header = &message.header;
+        if header.digest != self.digest {
+            return Err(Refusal::Manifest);
+        }
+        let offered = self.sealed.as_ref().filter(|_| header.scheme == sealed::SCHEME.name);
+        let sealed = offered.ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
         match header.kind {
             MessageKind::Phase(0) => {}
             MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: sealed::SCHEME.name, phase }),
@@ -335,7 +348,6 @@ impl ServerProtocol {
         match self.open(bytes)? {
             CheckedRequest::Answer(request) => Ok(request.respond(rows)),
             CheckedRequest::Record(request) => Ok(request.respond(self.index, records)),
-            CheckedRequest::Sealed(_) => Err(Refusal::NoPeers),
         }
     }
 }
@@ -357,19 +369,6 @@ fn share_commitments_hold(instance: &SchemeInstance, message: &Message, vectors:
     }
 }
 
-/// Decodes the shares of a payload.
-fn vectors(instance: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<SlotVectors, WireError> {
-    let lengths = instance.slot_lengths(phase);
-    let elements = Zeroizing::new(wire::unpack(instance.field(), payload, lengths.iter().sum())?);
-    let mut rest = elements.as_slice();
-    let vectors = lengths.iter().map(|&length| {
-        let (vector, tail) = rest.split_at(length);
-        rest = tail;
-        vector.to_vec()
-    });
-    Ok(SlotVectors::new(vectors.collect::<Vec<_>>()))
-}
-
 impl PhaseRequest<'_> {
     /// The row at each position; `None` if the rows are not shuffled.
     pub(crate) fn permutation(&self) -> Option<Vec<u32>> {
@@ -385,13 +384,35 @@ impl PhaseRequest<'_> {
 
     /// The lead, then the packed answer.
     pub(crate) fn respond(&self, rows: &Rows) -> Vec<u8> {
-        let (field, kappa) = (self.instance.field(), self.instance.kappa(self.phase));
+        let (instance, kappa) = (self.instance, self.instance.kappa(self.phase));
         let order = self.permutation();
-        let job = ScanJob { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
-        let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.instance.params().d_min);
+        let answer = match instance.lifted() {
+            Some(format) => self.elements(rows, &self.keys.lifted(format), order.as_deref()),
+            None => {
+                let outputs = self.program.outputs.len();
+                let randomness = self.keys.rows(instance.field(), outputs, kappa, instance.params().d_min);
+                self.elements(rows, &randomness, order.as_deref())
+            }
+        };
         let mut response = self.lead();
-        response.extend(wire::pack(field, &row_function::answer(&job, rows, &randomness)));
+        response.extend(instance.pack_answer(&answer));
         response
+    }
+
+    fn elements(&self, rows: &Rows, randomness: &impl RowRandomness, order: Option<&[u32]>) -> Vec<FieldElement> {
+        self.instance.answer(self.phase, self.server, &self.program, rows, randomness, order)
+    }
+
+    /// The evaluation point of this server.
+    pub fn alpha(&self) -> FieldElement {
+        self.instance.points()[self.server]
+    }
+
+    /// The tables that this server adds up, and the numbers that hide the sums, if the gate is
+    /// lifted.
+    pub fn lifted(&self) -> Option<(LiftedTables, LiftedDraws)> {
+        let side = if self.server == 0 { LiftedSide::First } else { LiftedSide::Second };
+        Some((self.instance.lifted_tables(&self.program, side)?, self.keys.lifted(self.instance.lifted()?)))
     }
 }
 

@@ -52,8 +52,8 @@ impl ShareCommitments {
         parts: &[impl AsRef<[u8]>],
         random: &mut (impl RandomSource + ?Sized),
     ) -> ShareCommitments {
-        let first_commitments = messages.first().map(|message| message.commitments.clone()).unwrap_or_default();
-        let header = messages.first().map(|message| message.header.encode()).unwrap_or_default();
+        let first = messages.first().expect("every phase has responders");
+        let (first_commitments, header) = (first.commitments.clone(), first.header.encode());
         let blindings: Zeroizing<Vec<Scalar>> = Zeroizing::new(parts.iter().map(|_| uniform_scalar(random)).collect());
         let committed = (1..).zip(parts).zip(blindings.iter());
         let commitments: Vec<[u8; 32]> = committed

@@ -7,12 +7,14 @@
 //! key:
 //!
 //! ```text
-//! subject   = derive_key("ifonly signed records v1")( u64le(|name|) ‖ name ‖ u64le(|version|) ‖ version ‖ schema )
+//! subject   = derive_key("ifonly signed records v2")( u64le(|name|) ‖ name ‖ u64le(|version|) ‖ version ‖ id ‖ schema )
 //! signature = Ed25519( "ifonly record v1" ‖ subject ‖ text )
 //! ```
 //!
-//! with name and version of the dataset, the schema as JSON exactly as in the manifest, and the
-//! padded text of the record. The signature follows the text and is fetched with it. The secret key
+//! with name and version of the dataset, the 16 bytes of the bundle id, the schema as JSON exactly
+//! as in the manifest, and the padded text of the record. Every build draws a random id, so that a
+//! record of an earlier bundle is not valid in a later one, even if both have the same name,
+//! version and schema. The signature follows the text and is fetched with it. The secret key
 //! never leaves the institution.
 
 use crate::random::RandomSource;
@@ -26,7 +28,7 @@ use zeroize::Zeroizing;
 pub const SIGNATURE_LENGTH: usize = 64;
 
 const CONTEXT: &[u8] = b"ifonly record v1";
-const SUBJECT_CONTEXT: &str = "ifonly signed records v1";
+const SUBJECT_CONTEXT: &str = "ifonly signed records v2";
 
 /// The institution's secret key. Its holder can forge records.
 pub struct SigningKey(ed25519_dalek::SigningKey);
@@ -113,18 +115,67 @@ impl<'de> serde::Deserialize<'de> for PublicKey {
     }
 }
 
-/// The dataset and schema that a signature is bound to. A signature is valid in one context only.
+/// The identifier of one build of a bundle, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BundleId(pub [u8; 16]);
+
+impl BundleId {
+    /// A random identifier.
+    pub fn generate(random: &mut (impl RandomSource + ?Sized)) -> BundleId {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        BundleId(bytes)
+    }
+}
+
+impl std::fmt::Display for BundleId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// The text is not a bundle id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid bundle id (32 lower-case hexadecimal digits)")]
+pub struct InvalidBundleId;
+
+impl std::str::FromStr for BundleId {
+    type Err = InvalidBundleId;
+
+    fn from_str(text: &str) -> Result<BundleId, InvalidBundleId> {
+        let mut bytes = [0; 16];
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| InvalidBundleId)?;
+        let id = BundleId(bytes);
+        // An id must have only one text, as everything in the manifest.
+        (id.to_string() == text).then_some(id).ok_or(InvalidBundleId)
+    }
+}
+
+impl serde::Serialize for BundleId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for BundleId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<BundleId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The bundle and schema that a signature is bound to. A signature is valid in one context only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignatureContext([u8; 32]);
 
 impl SignatureContext {
-    /// The context of a dataset with this name, version and schema (as JSON).
-    pub fn new(name: &str, version: &str, schema: &str) -> SignatureContext {
+    /// The context of a bundle with this id, of a dataset with this name, version and schema (as
+    /// JSON).
+    pub fn new(name: &str, version: &str, id: BundleId, schema: &str) -> SignatureContext {
         let mut hasher = blake3::Hasher::new_derive_key(SUBJECT_CONTEXT);
         for text in [name, version] {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
-        hasher.update(schema.as_bytes());
+        hasher.update(&id.0).update(schema.as_bytes());
         SignatureContext(*hasher.finalize().as_bytes())
     }
 
@@ -174,9 +225,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_holds_for_its_text_dataset_version_and_schema_alone() {
+    fn a_signature_holds_for_its_text_dataset_version_bundle_and_schema_alone() {
         let key = SigningKey::new(&[5; 32]);
-        let here = SignatureContext::new("loans", "1", "{}");
+        let id = BundleId([1; 16]);
+        let here = SignatureContext::new("loans", "1", id, "{}");
         let signature = key.sign(&here, b"text");
         let signer = RecordVerifier { key: key.public(), subject: here };
         assert!(signer.signed(b"text", &signature));
@@ -187,9 +239,10 @@ mod tests {
             assert!(!signer.signed(b"text", &altered), "byte {index}");
         }
         for other in [
-            SignatureContext::new("loan", "s1", "{}"),
-            SignatureContext::new("loans", "2", "{}"),
-            SignatureContext::new("loans", "1{", "}"),
+            SignatureContext::new("loan", "s1", id, "{}"),
+            SignatureContext::new("loans", "2", id, "{}"),
+            SignatureContext::new("loans", "1{", id, "}"),
+            SignatureContext::new("loans", "1", BundleId([2; 16]), "{}"),
         ] {
             assert!(!RecordVerifier { subject: other, ..signer }.signed(b"text", &signature));
         }
@@ -206,7 +259,7 @@ mod tests {
             0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0,
             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
         ];
-        let (key, subject) = (SigningKey::new(&[7; 32]), SignatureContext::new("a", "1", "{}"));
+        let (key, subject) = (SigningKey::new(&[7; 32]), SignatureContext::new("a", "1", BundleId::default(), "{}"));
         let mut signature = key.sign(&subject, b"text");
         let mut carry = 0;
         for (byte, order) in signature[32..].iter_mut().zip(ORDER) {
@@ -226,6 +279,11 @@ mod tests {
         let identity = format!("01{}", "00".repeat(31));
         for text in ["", "12", "zz", &identity, &"02".repeat(31), &"ff".repeat(32)] {
             assert_eq!(text.parse::<PublicKey>(), Err(InvalidPublicKey), "{text}");
+        }
+        let id = BundleId([0xab; 16]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for text in ["", "ab", &"AB".repeat(16), &"zz".repeat(16), &"ab".repeat(17)] {
+            assert_eq!(text.parse::<BundleId>(), Err(InvalidBundleId), "{text}");
         }
     }
 }

@@ -7,9 +7,12 @@
 //! coefficients from T on are the stripes of record θ, and the lower ones are uniformly random. The
 //! rate is L/N, any T servers see uniform bytes, and the user learns one record.
 //!
-//! With N = 2 and T = 1 the same formula is used over GF(2) with the points 0 and 1: server 1
-//! receives a random subset of the rows, and server 2 the same subset with bit θ flipped. Each
-//! server receives M bits.
+//! T + 1 servers suffice without silent and lying servers. Then the shares are XOR shares over
+//! GF(2): servers 1 to T receive random subsets of the rows, and server T + 1 their sum with bit θ
+//! flipped. Each server receives M bits instead of M bytes.
+//!
+//! Without silent and lying servers, a fetch asks the number of servers that needs the fewest bytes
+//! by rows and record length. Short records need T + 1 servers, long records more stripes.
 
 use crate::aont::OVERHEAD;
 use crate::decode::{DecodeError, FieldArithmetic, select_consistent};
@@ -24,7 +27,8 @@ use zeroize::Zeroize;
 pub struct RecordFetch {
     rows: usize,
     encoded_length: usize,
-    servers: usize,
+    /// The servers that are asked: servers 1 to this number.
+    responders: usize,
     threshold: usize,
     lying: usize,
     stripes: usize,
@@ -33,22 +37,37 @@ pub struct RecordFetch {
 impl RecordFetch {
     /// Sizes for `servers` servers and records of `record_length` bytes before encoding.
     pub fn new(params: &Params, servers: usize, record_length: usize) -> RecordFetch {
-        // Decoding a phase needs κ + 1 > T servers beside the silent and lying ones, so at least
-        // one stripe is left.
-        let stripes = servers.saturating_sub(params.threshold + params.silent + 2 * params.lying).max(1);
-        RecordFetch {
+        let redundant = params.silent + 2 * params.lying;
+        let asking = |responders: usize| RecordFetch {
             rows: params.rows,
             encoded_length: record_length + OVERHEAD,
-            servers,
+            responders,
             threshold: params.threshold,
             lying: params.lying,
-            stripes,
+            // Decoding a phase needs κ + 1 > T servers beside the silent and lying ones, so at
+            // least one stripe is left.
+            stripes: responders.saturating_sub(params.threshold + redundant).max(1),
+        };
+        let all = asking(servers);
+        if redundant > 0 {
+            return all;
         }
+        (params.threshold + 1..servers).map(asking).chain([all]).min_by_key(RecordFetch::payload_bytes).unwrap_or(all)
     }
 
-    /// Whether the query uses bits instead of bytes: N = 2, T = 1.
+    /// Bytes of all payloads and answers of a fetch.
+    fn payload_bytes(&self) -> u64 {
+        self.responders as u64 * (self.query_length() as u64 + self.stripe_length() as u64)
+    }
+
+    /// The number of servers that are asked: servers 1 to this number.
+    pub fn responders(&self) -> usize {
+        self.responders
+    }
+
+    /// Whether the query uses bits instead of bytes, because T + 1 servers are asked.
     pub fn is_binary(&self) -> bool {
-        self.servers == 2 && self.threshold == 1
+        self.responders == self.threshold + 1
     }
 
     /// Stripes per record.
@@ -69,7 +88,7 @@ impl RecordFetch {
     /// The number of records that a client gets per fetch if it breaks the protocol. The pads hide
     /// T of the N answers; every stripe beyond those of one record can belong to another record.
     pub fn cheated_records(&self) -> usize {
-        (self.servers - self.threshold.min(self.servers)) / self.stripes
+        (self.responders - self.threshold.min(self.responders)) / self.stripes
     }
 
     /// The evaluation point of server n, counted from 0.
@@ -80,19 +99,9 @@ impl RecordFetch {
     /// One payload per server. `None` makes a dummy query, which looks the same and selects no row.
     pub fn queries(&self, row: Option<usize>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Vec<u8>> {
         if self.is_binary() {
-            let mut subset = vec![0; self.query_length()];
-            random.fill(&mut subset);
-            // Bits after the last row are zero, so that every subset has one encoding.
-            if let (Some(last), spare @ 1..) = (subset.last_mut(), self.rows % 8) {
-                *last &= (1 << spare) - 1;
-            }
-            let mut flipped = subset.clone();
-            if let Some(row) = row {
-                flipped[row / 8] ^= 1 << (row % 8);
-            }
-            return vec![subset, flipped];
+            return self.subsets(row, random);
         }
-        let mut queries = vec![Vec::with_capacity(self.query_length()); self.servers];
+        let mut queries = vec![Vec::with_capacity(self.query_length()); self.responders];
         let mut noise = vec![0; self.threshold];
         for entry_index in 0..self.rows * self.stripes {
             random.fill(&mut noise);
@@ -103,6 +112,27 @@ impl RecordFetch {
         }
         noise.zeroize();
         queries
+    }
+
+    /// T random subsets and their sum with the bit of the wanted row flipped.
+    fn subsets(&self, row: Option<usize>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Vec<u8>> {
+        let mut sum = vec![0; self.query_length()];
+        let mut subsets = Vec::with_capacity(self.responders);
+        for _ in 0..self.threshold {
+            let mut subset = vec![0; self.query_length()];
+            random.fill(&mut subset);
+            // Bits after the last row are zero, so that every subset has one encoding.
+            if let (Some(last), spare @ 1..) = (subset.last_mut(), self.rows % 8) {
+                *last &= (1 << spare) - 1;
+            }
+            xor_into(&mut sum, &subset);
+            subsets.push(subset);
+        }
+        if let Some(row) = row {
+            sum[row / 8] ^= 1 << (row % 8);
+        }
+        subsets.push(sum);
+        subsets
     }
 
     /// `Σ_j α^j·noise_j`, plus `α^{T+s}` where stripe s is wanted.
@@ -147,12 +177,15 @@ impl RecordFetch {
 
     /// Adds the pads of server n, counted from 0, to its inner product.
     pub fn pad(&self, server: usize, keys: &TranscriptKeys, product: &mut [u8]) {
-        let coefficients = if self.is_binary() { 1 } else { self.threshold };
         let mut power = 1;
-        for j in 0..coefficients {
-            let mut pad = vec![0; product.len()];
-            keys.stream(Purpose::RecordPad { j: j as u16 }).fill(0, &mut pad);
-            product.iter_mut().zip(pad).for_each(|(byte, pad)| *byte ^= Gf256.mul(power, pad));
+        for j in 0..self.threshold {
+            // With XOR shares, server j + 1 ≤ T adds P_j, and server T + 1 their sum.
+            let factor = if !self.is_binary() { power } else { u8::from(server == j || server == self.threshold) };
+            if factor != 0 {
+                let mut pad = vec![0; product.len()];
+                keys.stream(Purpose::RecordPad { j: j as u16 }).fill(0, &mut pad);
+                product.iter_mut().zip(pad).for_each(|(byte, pad)| *byte ^= Gf256.mul(factor, pad));
+            }
             power = Gf256.mul(power, self.point(server));
         }
     }
@@ -163,7 +196,7 @@ impl RecordFetch {
         answers: &[Option<Vec<u8>>],
         random: &mut dyn RandomSource,
     ) -> Result<(Vec<u8>, Vec<usize>), DecodeError> {
-        let points: Vec<u8> = (0..self.servers).map(|server| self.point(server)).collect();
+        let points: Vec<u8> = (0..self.responders).map(|server| self.point(server)).collect();
         let degree = self.threshold + self.stripes - 1;
         let agreed = select_consistent(&Gf256, &points, degree, self.lying, answers, random)?;
         if let Some((server, answer)) = answers
@@ -176,11 +209,8 @@ impl RecordFetch {
         }
         let mut encoded = Vec::with_capacity(self.stripe_length() * self.stripes);
         if self.is_binary() {
-            // With the points 0 and 1, the coefficient of α is the sum.
-            let sum = |a: &[u8], b: &[u8]| a.iter().zip(b).map(|(a, b)| a ^ b).collect::<Vec<u8>>();
-            if let [Some(a), Some(b)] = answers {
-                encoded = sum(a, b);
-            }
+            encoded.resize(self.stripe_length(), 0);
+            answers.iter().flatten().for_each(|answer| xor_into(&mut encoded, answer));
         } else {
             for stripe in 0..self.stripes {
                 encoded.extend(agreed.coefficient(&Gf256, self.threshold + stripe));
@@ -189,6 +219,10 @@ impl RecordFetch {
         encoded.truncate(self.encoded_length);
         Ok((encoded, agreed.lying_servers))
     }
+}
+
+fn xor_into(sum: &mut [u8], bytes: &[u8]) {
+    sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum ^= byte);
 }
 
 #[cfg(test)]
@@ -265,6 +299,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn any_two_of_three_servers_see_every_pair_of_subsets_equally_often() {
+        let fetch = fetch(3, 2, 0, 0, 3, 0);
+        assert!(fetch.is_binary());
+        for row in [None, Some(0), Some(2)] {
+            let mut counts = [[0; 64]; 3];
+            let mut all = ExhaustiveRandom::default();
+            while all.next_run() {
+                let queries = fetch.queries(row, &mut all);
+                for (pair, (first, second)) in [(0, 1), (0, 2), (1, 2)].into_iter().enumerate() {
+                    counts[pair][usize::from(queries[first][0]) + 8 * usize::from(queries[second][0])] += 1;
+                }
+            }
+            assert!(counts.iter().flatten().all(|&count| count == 1024), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_fetch_asks_the_servers_that_need_the_fewest_bytes() {
+        for (threshold, servers, rows, length, responders) in [
+            (1, 3, 500, 22, 2),
+            (1, 3, 500, 100_000, 3),
+            (1, 5, 500, 22, 2),
+            (2, 5, 500, 22, 3),
+            (1, 5, 10, 100_000, 5),
+            (1, 5, 10, 300, 3),
+        ] {
+            let chosen = fetch(rows, threshold, 0, 0, servers, length);
+            assert_eq!(chosen.responders(), responders, "N = {servers}, M = {rows}, {length} bytes");
+            assert_eq!(chosen.is_binary(), responders == threshold + 1);
+            assert_eq!(chosen.cheated_records(), 1);
+        }
+        // Silent and lying servers need every server.
+        assert_eq!(fetch(500, 1, 1, 0, 3, 22).responders(), 3);
+        assert_eq!(fetch(500, 1, 0, 1, 5, 22).responders(), 5);
+    }
+
     /// Random bytes from a seed, which are recorded.
     struct RecordingRandom(SeededRandom, Vec<u8>);
 
@@ -277,28 +348,42 @@ mod tests {
 
     #[test]
     fn every_entry_of_a_record_query_has_its_own_draws() {
-        for (threshold, servers, rows) in [(1, 2, 1), (1, 2, 9), (1, 2, 1003), (1, 3, 100), (2, 3, 50), (2, 5, 50)] {
-            let fetch = fetch(rows, threshold, 0, 0, servers, 0);
+        const LONG: usize = 10_000;
+        for (threshold, servers, rows, length) in [
+            (1, 2, 1, 0),
+            (1, 2, 9, 0),
+            (1, 2, 1003, 0),
+            (2, 3, 50, 0),
+            (3, 6, 1003, 0),
+            (1, 3, 100, LONG),
+            (2, 5, 50, LONG),
+        ] {
+            let fetch = fetch(rows, threshold, 0, 0, servers, length);
             for row in [None, Some(0), Some(rows / 2), Some(rows - 1)] {
                 let mut random = RecordingRandom(SeededRandom::new(14), vec![]);
                 let queries = fetch.queries(row, &mut random);
                 let draws = random.1;
-                if fetch.is_binary() {
-                    // Server 1 sees the draws, server 2 sees them with one bit flipped, and neither
-                    // sees a bit after the last row.
-                    assert_eq!(draws.len(), rows.div_ceil(8));
-                    for position in 0..8 * draws.len() {
+                if length == 0 {
+                    // Servers 1 to T see the draws, server T + 1 sees their sum with one bit
+                    // flipped, and no server sees a bit after the last row.
+                    let bytes = rows.div_ceil(8);
+                    assert_eq!((queries.len(), draws.len()), (threshold + 1, threshold * bytes));
+                    for position in 0..8 * bytes {
                         let bit = |bytes: &[u8]| bytes[position / 8] >> (position % 8) & 1;
-                        let drawn = if position < rows { bit(&draws) } else { 0 };
-                        assert_eq!(bit(&queries[0]), drawn);
-                        assert_eq!(bit(&queries[1]), drawn ^ u8::from(row == Some(position)));
+                        let mut sum = u8::from(row == Some(position));
+                        for (query, draws) in queries.iter().zip(draws.chunks(bytes)) {
+                            let drawn = if position < rows { bit(draws) } else { 0 };
+                            assert_eq!(bit(query), drawn);
+                            sum ^= drawn;
+                        }
+                        assert_eq!(bit(&queries[threshold]), sum);
                     }
                     continue;
                 }
                 // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) if stripe s is wanted. It
                 // uses T draws.
                 let entries = rows * fetch.stripes();
-                assert_eq!(draws.len(), entries * threshold);
+                assert_eq!((queries.len(), draws.len()), (servers, entries * threshold));
                 for (server, query) in queries.iter().enumerate() {
                     let power = |exponent: usize| (0..exponent).fold(1, |p, _| Gf256.mul(p, server as u8 + 1));
                     for (entry_index, &entry) in query.iter().enumerate() {
@@ -316,8 +401,9 @@ mod tests {
     #[test]
     fn any_t_servers_see_uniform_bytes_for_wanted_and_unwanted_rows() {
         // Every entry has its own draws, so single entries determine the joint distribution.
-        for (threshold, servers) in [(1, 3), (2, 3), (2, 5)] {
+        for (threshold, servers) in [(1, 3), (2, 4), (2, 5)] {
             let fetch = fetch(1, threshold, 0, 0, servers, 0);
+            assert_eq!(fetch.responders(), servers);
             for wanted in std::iter::once(None).chain((0..fetch.stripes()).map(Some)) {
                 let pairs = (0..servers).flat_map(|first| (0..=first).map(move |second| (first, second)));
                 for (first, second) in pairs.filter(|(first, second)| (first == second) == (threshold == 1)) {
@@ -339,10 +425,15 @@ mod tests {
     #[test]
     fn beside_the_record_the_user_sees_only_noise() {
         // The pads P_j, j < T, are bytes of the streams of the transcript: server n adds Σ
-        // α_n^j·P_j.
+        // α_n^j·P_j. With XOR shares it adds P_{n−1}, and server T + 1 the sum of all.
         let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
         for (threshold, servers) in [(1, 2), (1, 3), (2, 3), (2, 5)] {
             let fetch = fetch(2, threshold, 0, 0, servers, 40);
+            let expected = |server: usize, pads: &[u8]| match (fetch.is_binary(), pads.get(server)) {
+                (false, _) => fetch.entry(server, pads, None),
+                (true, Some(&pad)) => pad,
+                (true, None) => pads.iter().fold(0, |sum, pad| sum ^ pad),
+            };
             let streams: Vec<Vec<u8>> = (0..threshold)
                 .map(|j| {
                     let mut bytes = vec![0; fetch.stripe_length()];
@@ -350,24 +441,23 @@ mod tests {
                     bytes
                 })
                 .collect();
-            for server in 0..servers {
+            for server in 0..fetch.responders() {
                 let mut padded = vec![0; fetch.stripe_length()];
                 fetch.pad(server, &keys, &mut padded);
                 for (index, &byte) in padded.iter().enumerate() {
                     let pads: Vec<u8> = streams.iter().map(|stream| stream[index]).collect();
-                    assert_eq!(byte, if fetch.is_binary() { pads[0] } else { fetch.entry(server, &pads, None) });
+                    assert_eq!(byte, expected(server, &pads));
                 }
             }
             // For uniform P_j, each of the 256^T values gives a different vector of answers with
             // the same stripes. So given the record, the answers are uniform.
-            let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
+            let products: Vec<u8> = (0..fetch.responders()).map(|server| 37 * server as u8 + 11).collect();
             let mut seen = std::collections::BTreeSet::new();
             let mut all = ExhaustiveRandom::default();
             while all.next_run() {
                 let mut pads = vec![0; threshold];
                 all.fill(&mut pads);
-                let pad = |n: usize| if fetch.is_binary() { pads[0] } else { fetch.entry(n, &pads, None) };
-                seen.insert((0..servers).map(|n| products[n] ^ pad(n)).collect::<Vec<u8>>());
+                seen.insert(products.iter().enumerate().map(|(n, p)| p ^ expected(n, &pads)).collect::<Vec<u8>>());
             }
             assert_eq!(seen.len(), 256usize.pow(threshold as u32));
         }

@@ -14,6 +14,7 @@ use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::random::RandomSource;
 use crate::scheme::instance::SchemeInstance;
 use crate::share_commitment::ShareCommitmentOpening;
+use crate::spir::RecordFetch;
 use crate::wire::{WireError, WireReader};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
@@ -22,7 +23,7 @@ use std::sync::LazyLock;
 use zeroize::Zeroize;
 
 /// Protocol version, in every header.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 const MAGIC: &[u8; 6] = b"ifonly";
 /// The phase byte of [`MessageKind::Record`]; no scheme has that many phases.
 const RECORD: u8 = 255;
@@ -191,18 +192,16 @@ impl Message {
         bytes
     }
 
-    /// Bytes before the payload.
-    pub(crate) fn overhead(instance: &SchemeInstance, kind: MessageKind) -> usize {
+    /// Bytes before the payload of a phase.
+    pub(crate) fn phase_overhead(instance: &SchemeInstance, phase: usize) -> usize {
         let share_commitments = instance.share_commitments();
-        let (responders, share_commitments, first) = match kind {
-            MessageKind::Phase(0) => (instance.responders(0), share_commitments, 0),
-            MessageKind::Phase(phase) if share_commitments > 0 => {
-                (instance.responders(phase.into()), share_commitments, instance.responders(0))
-            }
-            MessageKind::Phase(phase) => (instance.responders(phase.into()), 0, 0),
-            MessageKind::Record => (instance.servers(), 0, 0),
-        };
-        before_payload(instance.scheme().name, responders, share_commitments, first)
+        let first = if phase > 0 && share_commitments > 0 { instance.responders(0) } else { 0 };
+        before_payload(instance.scheme().name, instance.responders(phase), share_commitments, first)
+    }
+
+    /// Bytes before the payload of a record fetch.
+    pub(crate) fn record_overhead(instance: &SchemeInstance, fetch: &RecordFetch) -> usize {
+        before_payload(instance.scheme().name, fetch.responders(), 0, 0)
     }
 
     /// Decodes a message. The payload is the rest of the bytes; [`crate::server_protocol`] checks

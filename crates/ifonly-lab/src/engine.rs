@@ -5,6 +5,10 @@
 //! them, derives its pads from the transcript, and answers. The client decodes. Only the randomness
 //! is seeded, so that experiments can be repeated.
 
+use std::time::Duration;
+
+use cpu_time::ThreadTime;
+
 use ifonly_algebra::decode::select_consistent;
 use ifonly_algebra::field::{FieldElement, ModulusRule};
 use ifonly_algebra::keys::RootKey;
@@ -50,6 +54,15 @@ pub struct Traffic {
     pub record_down: usize,
 }
 
+/// CPU times of one search, which runs in one thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ComputingTimes {
+    /// The user: sharing and decoding.
+    pub(crate) user: Duration,
+    /// All servers, in the phases.
+    pub(crate) servers: Duration,
+}
+
 impl Engine {
     /// Servers for a scheme and rows. The record of a row is its levels, as [`record_of`] encodes
     /// them.
@@ -82,22 +95,38 @@ impl Engine {
 
     /// A whole search: all phases and the record fetch.
     pub fn search(&self, secret: SecretQuery, random: &mut SeededRandom) -> Result<(SearchResult, Traffic), LabError> {
-        let mut traffic = Traffic::default();
+        self.timed_search(secret, random).map(|(result, traffic, _)| (result, traffic))
+    }
+
+    /// A whole search, with the computing time of its phases.
+    pub(crate) fn timed_search(
+        &self,
+        secret: SecretQuery,
+        random: &mut SeededRandom,
+    ) -> Result<(SearchResult, Traffic, ComputingTimes), LabError> {
+        let (mut traffic, mut times) = (Traffic::default(), ComputingTimes::default());
         let search = Search::new(self.instance.clone(), secret, self.header_context);
         let mut search = search.map_err(|error| self.fault(error.to_string()))?;
-        while let Some(StepMessages { route, messages, .. }) = search.next(random) {
+        loop {
+            // Decodes the answers of the step before.
+            let started = ThreadTime::now();
+            let Some(StepMessages { route, messages, .. }) = search.next(random) else { break };
+            let phases = if route == Route::Answer { 1 } else { 0 };
+            times.user += started.elapsed();
+            let started = ThreadTime::now();
             let (up, down) = match route {
                 Route::Answer => (&mut traffic.search_up, &mut traffic.search_down),
                 Route::Record => (&mut traffic.record_up, &mut traffic.record_down),
             };
             let responses: Vec<Option<Vec<u8>>> =
                 (1..).zip(&messages).map(|(server, message)| self.respond(server, message).ok()).collect();
+            times.servers += started.elapsed() * phases;
             *up += messages.iter().map(|message| message.len()).sum::<usize>();
             *down += responses.iter().flatten().map(Vec::len).sum::<usize>();
             search.receive(responses);
         }
         let outcome = search.finish().map_err(|fault| self.fault(fault.to_string()))?;
-        Ok((outcome, traffic))
+        Ok((outcome, traffic, times))
     }
 
     /// A search of a one-phase scheme that returns every decoded value. An unmodified client has
@@ -105,7 +134,7 @@ impl Engine {
     pub fn attack_search(&self, secret: &SecretQuery, random: &mut SeededRandom) -> Result<AttackSearch, LabError> {
         let (instance, field) = (&self.instance, self.instance.field());
         let phase = PhaseState::new(instance, 0, secret, &[], None, random);
-        let payloads = phase.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
+        let payloads = phase.shares().iter().map(|share| instance.pack_share(0, share).to_vec()).collect();
         let queries = messages(
             &self.header(MessageKind::Phase(0), instance.responders(0), SearchRef::default()),
             payloads,
@@ -113,10 +142,9 @@ impl Engine {
         );
         let (parent, answers) = self.send(&queries)?;
         let elements: Vec<Option<Vec<FieldElement>>> =
-            answers.iter().map(|body| wire::unpack(field, body, instance.answer_length(0)).ok()).collect();
+            answers.iter().map(|body| instance.unpack_answer(0, body).ok()).collect();
         let decoded = phase.decode(instance, elements, random).map_err(|error| self.fault(error.to_string()))?;
-        let candidates =
-            Candidates::read(instance, 0, &decoded, &[], 1).map_err(|error| self.fault(error.to_string()))?;
+        let candidates = Candidates::read(instance, 0, &decoded, &[], 1);
         let position = candidates.nearest(1).first().map(|&(position, _)| position);
         let record = self.record(position, parent, random)?;
         let difference = matches!(instance.scheme().phases[0].decode_rule, DecodeRule::Difference);
@@ -137,7 +165,7 @@ impl Engine {
         let (mut committed, mut commitments) = (Vec::new(), None);
         for (phase, number) in (0..instance.phases()).zip(0..) {
             let shares = instance.share(phase, &SlotVectors::new(vectors(phase)), &committed, random);
-            let payloads = shares.iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
+            let payloads = shares.iter().map(|share| instance.pack_share(phase, share).to_vec()).collect();
             let responders = instance.responders(phase);
             let mut queries = messages(&self.header(MessageKind::Phase(number), responders, parent), payloads, random);
             if let Some(commitments) = &commitments {
@@ -155,12 +183,20 @@ impl Engine {
             let outputs = instance.outputs(phase);
             // A verified answer has a second copy of every output, which this client ignores.
             let last = outputs / if instance.params().verified { 2 } else { 1 } - 1;
-            let mut answers = Vec::new();
+            let mut answers: Vec<Option<Vec<FieldElement>>> = Vec::new();
             for (body, share) in bodies.iter().zip(&shares) {
-                let elements = wire::unpack(field, body, instance.answer_length(phase))
-                    .map_err(|error| self.fault(error.to_string()))?;
+                let elements = instance.unpack_answer(phase, body).map_err(|error| self.fault(error.to_string()))?;
                 let known = instance.program(phase, share).known_part(last);
                 answers.push(Some(elements.chunks_exact(outputs).map(|row| field.sub(row[last], known)).collect()));
+            }
+            if instance.lifted().is_some() {
+                // Server 2 answers the negative of its share: half of the difference is the value.
+                let half = field.inverse(field.reduce(2)).unwrap_or_default();
+                let [Some(first), Some(second)] = &answers[..] else {
+                    return Err(self.fault("a server is silent".into()));
+                };
+                values = first.iter().zip(second).map(|(&a, &b)| field.mul(field.sub(a, b), half)).collect();
+                continue;
             }
             let points = &instance.points()[..responders];
             let agreed = select_consistent(field, points, instance.kappa(phase), 0, &answers, random);
@@ -180,7 +216,7 @@ impl Engine {
         let instance = &self.instance;
         let record_length = self.header_context.record_length;
         let fetch = RecordFetch::new(instance.params(), instance.servers(), record_length);
-        let header = self.header(MessageKind::Record, instance.servers(), parent);
+        let header = self.header(MessageKind::Record, fetch.responders(), parent);
         let queries = messages(&header, fetch.queries(position, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.send(&queries)?.1.into_iter().map(Some).collect();
         let (encoded, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;

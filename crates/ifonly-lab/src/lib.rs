@@ -4,7 +4,8 @@
 //! * [`attack`] simulates users and cheating clients that combine several searches.
 //! * [`engine`] runs the real protocol in one process.
 //! * [`reproduce`] repeats the experiments of the paper.
-//! * [`report`] writes report items (tables and figures), [`plot`] draws the figures.
+//! * [`report`] writes report items (tables and figures), [`figure`] and [`plot`] draw the
+//!   figures.
 //! * [`cli`] has the commands `leakage`, `attack` and `reproduce`.
 //! * [`data`] prepares the data sets of the paper.
 //! * [`random`] has repeatable randomness, [`progress`] reports the progress of long computations.
@@ -18,10 +19,12 @@ pub mod cli;
 pub mod data;
 pub mod engine;
 mod error;
+pub mod figure;
 pub mod leakage;
 pub mod plot;
 pub mod progress;
 pub mod random;
+mod raster;
 pub mod report;
 pub mod reproduce;
 

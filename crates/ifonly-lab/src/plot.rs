@@ -1,4 +1,4 @@
-//! Line plots as SVG, with labelled axes and a legend.
+//! Line plots with labelled axes and a legend.
 //!
 //! The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Every curve
 //! also has its own marker and dash pattern, so a plot is readable without colours.
@@ -8,11 +8,11 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use serde::Serialize;
 
-use crate::LabError;
+use crate::figure::Drawn;
 
-const SIZE: (u32, u32) = (880, 480);
+pub(crate) const SIZE: (u32, u32) = (880, 480);
 const LEGEND_WIDTH: i32 = 250;
-const FONT: &str = "sans-serif";
+pub(crate) const FONT: &str = "sans-serif";
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -42,7 +42,8 @@ pub struct Curve {
     pub name: String,
     /// The points.
     pub points: Vec<(f64, f64)>,
-    /// One standard error per point; empty if unknown.
+    /// One standard error per point; empty if unknown. The bars are four standard errors
+    /// long, up and down.
     pub errors: Vec<f64>,
 }
 
@@ -64,19 +65,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// The plot as SVG.
-    pub fn svg(&self) -> Result<String, LabError> {
-        let mut svg = String::new();
-        let drawn = {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            self.draw(&root)
-        };
-        drawn.map_err(|reason| LabError::Plot { name: self.title.clone(), reason: reason.to_string() })?;
-        Ok(svg)
-    }
-
-    fn draw(&self, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Box<dyn std::error::Error + '_>> {
-        root.fill(&WHITE).map_err(|error| error.to_string())?;
+    pub(crate) fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn {
         let (chart, legend) = root.split_horizontally(SIZE.0 as i32 - LEGEND_WIDTH);
         let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
         let ys = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
@@ -93,19 +82,16 @@ impl Plot {
                 self.draw_chart(&chart, left - margin..right + margin, bottom..top)
             }
             AxisScale::Logarithmic => self.draw_chart(&chart, (left / 1.2..right * 1.2).log_scale(), bottom..top),
-        }
-        .map_err(|error| error.to_string())?;
-        self.draw_legend(&legend).map_err(|error| error.to_string())?;
-        root.present().map_err(|error| error.to_string())?;
-        Ok(())
+        }?;
+        self.draw_legend(&legend)
     }
 
-    fn draw_chart<X>(
+    fn draw_chart<DB: DrawingBackend, X>(
         &self,
-        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        area: &DrawingArea<DB, Shift>,
         x_range: X,
         y_range: std::ops::Range<f64>,
-    ) -> Result<(), Box<dyn std::error::Error>>
+    ) -> Drawn
     where
         X: AsRangedCoord<Value = f64>,
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -139,10 +125,20 @@ impl Plot {
             }
             .map_err(|error| error.to_string())?;
             for (&(x, y), error) in curve.points.iter().zip(&curve.errors) {
-                let bar = PathElement::new(vec![(x, y - error), (x, y + error)], style.stroke_width(1));
+                let bar = PathElement::new(vec![(x, y - 4.0 * error), (x, y + 4.0 * error)], style.stroke_width(1));
                 chart.draw_series([bar]).map_err(|error| error.to_string())?;
             }
             let plotting = chart.plotting_area();
+            for (&(x, y), error) in curve.points.iter().zip(&curve.errors) {
+                let inside = plotting.strip_coord_spec();
+                let corner = inside.get_base_pixel();
+                for end in [y - 4.0 * error, y + 4.0 * error] {
+                    let at = plotting.map_coordinate(&(x, end));
+                    let (x, y) = (at.0 - corner.0, at.1 - corner.1);
+                    let cap = PathElement::new(vec![(x - 5, y), (x + 5, y)], style.stroke_width(1));
+                    inside.draw(&cap).map_err(|error| error.to_string())?;
+                }
+            }
             for &point in &curve.points {
                 let at = plotting.map_coordinate(&point);
                 let inside = plotting.strip_coord_spec();
@@ -162,7 +158,7 @@ impl Plot {
         if is_short_integer_range { (right - left) as usize + 1 } else { 10 }
     }
 
-    fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Box<dyn std::error::Error>> {
+    fn draw_legend<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn {
         for (number, curve) in self.curves.iter().enumerate() {
             let y = 62 + 26 * number as i32;
             let style = COLOURS[number % COLOURS.len()].stroke_width(2);
@@ -182,11 +178,7 @@ impl Plot {
 }
 
 /// Draws the marker of a curve at a pixel.
-fn draw_marker(
-    area: &DrawingArea<SVGBackend<'_>, Shift>,
-    number: usize,
-    (x, y): (i32, i32),
-) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_marker<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, number: usize, (x, y): (i32, i32)) -> Drawn {
     let style = COLOURS[number % COLOURS.len()].filled();
     let thick = COLOURS[number % COLOURS.len()].stroke_width(2);
     let polygon =
@@ -203,7 +195,7 @@ fn draw_marker(
         5 => area.draw(&line((-5, 0), (5, 0))).and_then(|()| area.draw(&line((0, -5), (0, 5)))),
         _ => area.draw(&polygon(&[(0, 5), (5, -4), (-5, -4)])),
     }
-    .map_err(|error| error.to_string().into())
+    .map_err(|error| error.to_string())
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
@@ -225,6 +217,7 @@ fn format_number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Figure;
 
     #[test]
     fn a_plot_names_its_axes_and_all_its_curves() {
@@ -239,7 +232,9 @@ mod tests {
                 y_range: None,
                 curves: vec![curve("first"), curve("second")],
             };
-            let svg = plot.svg().unwrap();
+            let figure = Figure::from(plot);
+            assert!(figure.png().unwrap().starts_with(b"\x89PNG"));
+            let svg = figure.svg().unwrap();
             for word in ["<svg", "title", "across", "upwards", "first", "second", "</svg>"] {
                 assert!(svg.contains(word), "{word} is missing");
             }
@@ -256,6 +251,6 @@ mod tests {
             y_range: None,
             curves: Vec::new(),
         };
-        assert!(plot.svg().is_ok());
+        assert!(Figure::from(plot).svg().is_ok());
     }
 }

@@ -95,10 +95,10 @@ fn a_cheating_client_recovers_shuffled_rows_faster_in_larger_fields() {
         ("two-phase-4", 17, 8),
         ("dot", 17, 7),
         ("gated", 17, 8),
-        ("gated-tables", 21, 5),
-        ("single-phase+", 37, 4),
+        ("gated-tables", 21, 6),
+        ("single-phase+", 35, 4),
         ("linear-lp", 31, 4),
-        ("linear-single-phase+", 37, 3),
+        ("linear-single-phase+", 35, 3),
     ] {
         let (field, used) = after(name);
         assert!(field == bits && used <= searches, "{name}: {used} searches at {field} bits");

@@ -29,7 +29,9 @@ fn leakage_prints_bits_and_the_value_in_a_base() {
     assert!((found["value"].as_f64().unwrap() - 0.453612).abs() < 1e-6);
     assert!((found["bits"].as_f64().unwrap() - 4.338417).abs() < 1e-6);
     let plain = lab(&words("leakage --scheme mask --r 4 --d 2 --m 5 --d-min 2"));
-    assert_eq!(String::from_utf8(plain.stdout).unwrap(), "14.153051 bits\n");
+    let text = String::from_utf8(plain.stdout).unwrap();
+    assert!(text.starts_with("14.153051 bits\nwith the record: 1"), "{text}");
+    assert!(text.contains("maximal leakage"), "{text}");
     let shuffled = json(&lab(&words("leakage --scheme baseline --r 4 --d 2 --m 5 --shuffle --json")));
     assert!(shuffled["bits"].as_f64().unwrap() < 16.304035);
 }
@@ -76,6 +78,7 @@ fn invalid_arguments_are_refused_with_the_name_of_the_parameter() {
         ("leakage --scheme baseline --d 2 --m 5", "r: missing"),
         ("leakage --scheme lp --r 4 --d 2 --m 5 --p 3", "p: 3 is not a positive even number"),
         ("attack nothing", "attack: unknown attack"),
+        ("reproduce nothing", "exhibit: unknown exhibit"),
         ("reproduce -o x --data /nowhere", "data: /nowhere is not a folder"),
     ] {
         let output = lab(&words(arguments));
@@ -105,8 +108,14 @@ fn a_report_without_data_files_names_them_and_has_all_other_items() {
     for text in ["wine-white.csv", "compas.csv", "SHA-256", "UCI", "ProPublica", "0.453612", "16.304035", "9d+9M"] {
         assert!(page.contains(text), "{text} is missing");
     }
-    for plot in ["synthetic.svg", "immutables.svg", "costs.svg"] {
-        assert!(folder.join(plot).is_file(), "{plot}");
+    let html = std::fs::read_to_string(folder.join("reproduce.html")).unwrap();
+    assert!(html.contains("<svg") && html.contains("confirmed") && !html.contains("NOT CONFIRMED"));
+    assert!(!html.contains("src=") && !html.contains("href="), "the report must be one file");
+    assert!(html.contains("growth of computing"));
+    for figure in ["system-pcr", "system-i-pcr", "synthetic", "immutables", "costs"] {
+        for kind in ["svg", "png"] {
+            assert!(folder.join(format!("{figure}.{kind}")).is_file(), "{figure}.{kind}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The corrected values of the leakage tables of the paper: exact leakage to six decimals, in the
 //! model of the paper.
 
-use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, exact};
+use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, RowOrder, SamplingRule, exact, with_record};
 
 fn bits(name: &str, (r, d, m): (u32, u32, u32), change: impl Fn(LeakageModel) -> LeakageModel) -> f64 {
     let model = change(LeakageModel::new(LeakageScheme::named(name).unwrap(), r, d, m));
@@ -40,6 +40,48 @@ fn leakage_with_immutable_features_in_base_757() {
         for (immutable, expected) in values.into_iter().enumerate() {
             let found = bits(name, (3, 3, 3), |s| LeakageModel { immutable: immutable as u32, ..s }) / 757f64.log2();
             assert_six_decimals(found, expected, name);
+        }
+    }
+}
+
+#[test]
+fn sealed_leaks_least_if_the_record_counts_for_every_scheme() {
+    let model = |name: &str, (r, d, m): (u32, u32, u32), immutable, order| LeakageModel {
+        immutable,
+        order,
+        ..LeakageModel::new(LeakageScheme::named(name).unwrap(), r, d, m)
+    };
+    let with = |model: LeakageModel| with_record(&model, Population::Grid).unwrap().bits;
+    for (m, expected) in [(100, 15.542211), (200, 14.550382)] {
+        assert_six_decimals(with(model("sealed", (10, 6, m), 0, RowOrder::Fixed)), expected, "sealed");
+    }
+    let shuffled = model("gated", (3, 3, 3), 2, RowOrder::Shuffled);
+    assert_six_decimals(exact(&shuffled, Population::Grid).unwrap(), 0.781867, "gated, shuffled");
+    assert_six_decimals(with(model("sealed", (3, 3, 3), 2, RowOrder::Fixed)), 0.798796, "sealed");
+    for (size, immutable) in [((3, 3, 3), 2), ((10, 6, 100), 2), ((10, 6, 100), 0), ((2, 3, 5), 1)] {
+        let gated = with(model("gated", size, immutable, RowOrder::Shuffled));
+        let sealed = with(model("sealed", size, immutable, RowOrder::Fixed));
+        println!("{size:?}, {immutable} immutable: gated {gated:.6}, sealed {sealed:.6}");
+        assert!(gated > sealed, "{size:?}, {immutable} immutable: gated {gated}, sealed {sealed}");
+    }
+}
+
+#[test]
+fn leakage_is_finite_and_at_most_the_size_of_the_database() {
+    for name in ["sealed", "gated", "baseline"] {
+        for (r, d) in [(1, 3), (3, 3), (10, 4)] {
+            for m in [1, 5, 70, 100, 200, 1000] {
+                for drawing in [SamplingRule::WithReplacement, SamplingRule::WithoutReplacement] {
+                    let scheme = LeakageScheme::named(name).unwrap();
+                    let model = LeakageModel { drawing, ..LeakageModel::new(scheme, r, d, m) };
+                    let Ok(bits) = exact(&model, Population::Grid) else { continue };
+                    let record = with_record(&model, Population::Grid).unwrap().bits;
+                    let most = f64::from(d * m) * f64::from(r + 1).log2();
+                    let case = format!("{name}, R={r}, d={d}, M={m}, {drawing:?}: {bits} and {record} of {most}");
+                    assert!(bits.is_finite() && bits > -1e-9 && record.is_finite(), "{case}");
+                    assert!(record >= bits - 1e-9 && record <= most + 1e-6, "{case}");
+                }
+            }
         }
     }
 }

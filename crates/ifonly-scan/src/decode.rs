@@ -9,11 +9,13 @@
 
 use crate::backend::{Backend, Kernels};
 use crate::dot::limbs16::Width;
+use crate::lifted::decode::LiftedStream;
 use crate::packing::{packed_length, unpack_long_words, unpack_words};
 use ifonly_algebra::field::FieldElement;
 pub use ifonly_algebra::interpolate::InterpolationPlan;
 use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream, Interpolator, MalformedAnswer};
-use zeroize::Zeroize;
+use ifonly_algebra::lifted::{LiftedDecoder, LiftedPlan};
+use ifonly_algebra::wipe::wipe;
 
 /// Rows decoded at a time. The words of all servers stay in the first-level cache.
 const RUN_ROWS: usize = 512;
@@ -120,10 +122,10 @@ impl<'a> DecodedRun<'a> {
 // memory.
 impl Drop for Decoder {
     fn drop(&mut self) {
-        self.words.zeroize();
-        self.elements.zeroize();
-        self.values.zeroize();
-        self.narrow_values.zeroize();
+        self.words.iter_mut().for_each(|words| wipe(words));
+        wipe(&mut self.elements);
+        wipe(&mut self.values);
+        wipe(&mut self.narrow_values);
     }
 }
 
@@ -134,6 +136,10 @@ pub struct KernelInterpolator;
 impl Interpolator for KernelInterpolator {
     fn begin(&self, interpolation: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream> {
         Box::new(Decoder::new(interpolation, rows))
+    }
+
+    fn begin_lifted(&self, plan: &LiftedPlan) -> Option<Box<dyn LiftedDecoder>> {
+        Some(Box::new(LiftedStream::new(plan, Backend::best())))
     }
 }
 

@@ -6,11 +6,15 @@
 use crate::backend::Backend;
 use crate::dot::limbs16::Width;
 use crate::keystream_planes::{self, KeyBytes};
+use crate::lifted::decode::LiftedStream;
+use crate::lifted::lookups::{RowBlocks, TILE_ROWS, WordLookups};
+use crate::lifted::words::tables_of;
 use crate::packing;
-use crate::row_store::RowStore;
+use crate::row_store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::field::Field;
 use ifonly_algebra::keys::KeyedRowRandomness;
+use ifonly_algebra::lifted::{LiftedDecoder, LiftedPlan, LiftedTables};
 use ifonly_algebra::row_function::ScanJob;
 use std::hint::black_box;
 
@@ -28,6 +32,27 @@ pub fn evaluate(backend: Backend, store: &RowStore, job: &ScanJob<'_>) {
         program.run(first, kernels.tile_rows().min(store.rows() - first), None, &mut scratch);
         black_box(&scratch);
     }
+}
+
+/// Adds up the joined table entries of a lifted query.
+pub fn table_sums(backend: Backend, store: &RowStore, tables: &LiftedTables) {
+    let kernels = backend.kernels();
+    let lookups = WordLookups::new(kernels, store.level_bytes(), tables_of(tables).into_iter());
+    let block_bytes = store.block_bytes();
+    let (mut low, mut high) = ([0; TILE_ROWS], [0; TILE_ROWS]);
+    for bytes in store.data().chunks(TILE_ROWS / BLOCK_ROWS * block_bytes) {
+        let rows = bytes.len() / block_bytes * BLOCK_ROWS;
+        kernels.word_sums(&lookups, RowBlocks { bytes, block_bytes }, &mut low[..rows], &mut high[..rows]);
+        black_box((&low, &high));
+    }
+}
+
+/// Decodes whole lifted answers. Returns the cost and the position of the nearest row; `None` if an
+/// answer is malformed.
+pub fn decode_lifted(backend: Backend, plan: &LiftedPlan, answers: [&[u8]; 2]) -> Option<(u64, u64)> {
+    let mut decoder = Box::new(LiftedStream::new(plan, backend));
+    decoder.advance(answers).ok()?;
+    decoder.finish().nearest.first().copied()
 }
 
 /// Generates the pads of `rows` rows: `kappa` pads for each of `outputs` outputs.

@@ -47,6 +47,7 @@ mod dot;
 #[doc(hidden)]
 pub mod internals;
 mod keystream_planes;
+mod lifted;
 mod memory;
 mod packing;
 pub mod parts;
@@ -56,6 +57,7 @@ pub mod scan;
 mod tile;
 
 pub use backend::Backend;
+pub use lifted::LiftedQuery;
 pub use memory::FileBytes;
 pub use row_store::{RowStore, RowStoreBuilder, RowWriter, StoreError};
 pub use scan::scanner::{ScanError, ScanQuery, Scanner};

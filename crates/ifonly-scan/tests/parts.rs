@@ -3,6 +3,7 @@
 
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
+use ifonly_algebra::lifted::{LiftedDraws, LiftedTables};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::shuffle;
@@ -290,6 +291,15 @@ impl RowPart for Remote {
     fn evaluate<'a>(
         &'a self,
         _: &'a RowFunctions,
+        _: Option<&shuffle::BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
+        Ok(Box::new(self))
+    }
+
+    fn lifted_words<'a>(
+        &'a self,
+        _: &'a LiftedTables,
+        _: &'a LiftedDraws,
         _: Option<&shuffle::BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         Ok(Box::new(self))

@@ -85,31 +85,6 @@ pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -
     Ok(payload.as_chunks().0)
 }
 
-/// Writes the next frame of the input planes; false if all have been written.
-pub(crate) fn write_planes(planes: &[u64], cursor: &mut FrameCursor, frame: &mut Vec<u8>) -> bool {
-    let words = FRAME_WORDS.min(planes.len() - cursor.words);
-    if words == 0 {
-        return false;
-    }
-    header(INPUT, cursor.words, frame);
-    frame.extend(planes[cursor.words..cursor.words + words].iter().flat_map(|word| word.to_le_bytes()));
-    cursor.words += words;
-    true
-}
-
-pub(crate) fn read_planes(
-    payload: &[[u8; 8]],
-    mask: u64,
-    planes: &mut [u64],
-    cursor: &mut FrameCursor,
-) -> Result<FrameOutcome, PeerFault> {
-    if !read_words(payload, mask, &mut planes[cursor.words..cursor.words + payload.len()]) {
-        return Err(PeerFault::BeyondRows { step: INPUT });
-    }
-    cursor.words += payload.len();
-    Ok(FrameOutcome::Accepted)
-}
-
 /// Decodes words; false if a bit outside `mask` is 1.
 pub(crate) fn read_words(payload: &[[u8; 8]], mask: u64, words: &mut [u64]) -> bool {
     let mut all = 0;

@@ -10,8 +10,9 @@
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_core::transcript::Tau;
 
-/// Version of the protocol between servers.
-const VERSION: u8 = 1;
+/// Version of the protocol between servers. Version 2 has client classes (docs/sealed.md,
+/// sections 4 and 6).
+const VERSION: u8 = 2;
 const MAGIC: &[u8; 6] = b"ifonly";
 
 /// Random value that a server draws for one session: a nonce or a pair key.
@@ -45,12 +46,17 @@ impl std::fmt::Display for RandomnessMode {
     }
 }
 
-impl std::str::FromStr for RandomnessMode {
-    type Err = String;
+/// The text names no randomness mode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid randomness mode {0:?}; use \"system\" or \"keys\"")]
+pub struct UnknownRandomness(pub String);
 
-    fn from_str(text: &str) -> Result<RandomnessMode, String> {
+impl std::str::FromStr for RandomnessMode {
+    type Err = UnknownRandomness;
+
+    fn from_str(text: &str) -> Result<RandomnessMode, UnknownRandomness> {
         let named = [RandomnessMode::System, RandomnessMode::Keys].into_iter().find(|mode| mode.to_string() == text);
-        named.ok_or_else(|| format!("invalid randomness mode {text:?}; use \"system\" or \"keys\""))
+        named.ok_or_else(|| UnknownRandomness(text.into()))
     }
 }
 
@@ -154,7 +160,7 @@ mod tests {
         assert_eq!(keys.read_greeting(2, &plain), Err(HandshakeMismatch::Differs("randomness")));
         assert_eq!(system.read_greeting(2, &keyed), Err(HandshakeMismatch::Differs("randomness")));
         assert_eq!(["system".parse(), "keys".parse()], [Ok(RandomnessMode::System), Ok(RandomnessMode::Keys)]);
-        assert!("key".parse::<RandomnessMode>().is_err_and(|error| error.contains("\"keys\"")));
+        assert!("key".parse::<RandomnessMode>().is_err_and(|error| error.to_string().contains("\"keys\"")));
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub struct SealedParams {
     pub(crate) cost_bits: usize,
     pub(crate) top: usize,
     pub(crate) record_bytes: usize,
+    pub(crate) floor: usize,
 }
 
 impl SealedParams {
@@ -34,7 +35,7 @@ impl SealedParams {
         check_range("the number of rows", rows, 1, Params::MAX_ROWS)?;
         check_range("the number of bits of a value", bits, 1, MAX_BITS as usize)?;
         check_range("the number of bits of a cost", cost_bits, 0, bits - 1)?;
-        Ok(SealedParams { rows, bits, cost_bits, top: 1, record_bytes: 0 })
+        Ok(SealedParams { rows, bits, cost_bits, top: 1, record_bytes: 0, floor: 1 })
     }
 
     /// Sets how many of the nearest rows to find.
@@ -47,6 +48,12 @@ impl SealedParams {
     pub fn record_bytes(self, record_bytes: usize) -> Result<SealedParams, SealedError> {
         check_range("the length of a record", record_bytes, 0, MOST_RECORD)?;
         Ok(SealedParams { record_bytes, ..self })
+    }
+
+    /// Sets the floor: if fewer rows match, the search finds no row.
+    pub fn floor(self, floor: usize) -> Result<SealedParams, SealedError> {
+        check_range("the floor of matching rows", floor, 1, self.rows)?;
+        Ok(SealedParams { floor, ..self })
     }
 
     /// Number of rows.

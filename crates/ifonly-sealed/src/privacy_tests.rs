@@ -227,8 +227,12 @@ fn receives_everything_once(circuit: &Arc<Circuit>, server: usize, values: &[u64
 }
 
 fn circuit(rows: usize, bits: usize, cost_bits: usize, top: usize) -> Arc<Circuit> {
+    with_floor(rows, bits, cost_bits, top, 1)
+}
+
+fn with_floor(rows: usize, bits: usize, cost_bits: usize, top: usize, floor: usize) -> Arc<Circuit> {
     let params = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
-    Arc::new(Circuit::new(&params))
+    Arc::new(Circuit::new(&params.floor(floor).unwrap()))
 }
 
 #[test]
@@ -236,13 +240,17 @@ fn for_fixed_own_randomness_a_server_receives_every_transcript_once() {
     for seed in 0..32 {
         for values in [[0, 0], [0, 1], [1, 0], [1, 1]] {
             for server in 1..=3 {
-                assert!(receives_everything_once(&circuit(2, 1, 0, 1), server, &values, seed), "{server}, {values:?}");
+                for circuit in [circuit(2, 1, 0, 1), with_floor(2, 1, 0, 1, 2)] {
+                    assert!(receives_everything_once(&circuit, server, &values, seed), "{server}, {values:?}");
+                }
             }
         }
     }
-    // Two ranks; three rows, one of them unpaired; two rows with costs; one row with costs.
-    let searches: [(Arc<Circuit>, &[&[u64]]); 4] = [
+    // Two ranks, without and with a floor; three rows, one of them unpaired; two rows with costs;
+    // one row with costs.
+    let searches: [(Arc<Circuit>, &[&[u64]]); 5] = [
         (circuit(2, 1, 0, 2), &[&[0, 0], &[1, 0], &[1, 1]]),
+        (with_floor(2, 1, 0, 2, 2), &[&[0, 0], &[1, 0], &[1, 1]]),
         (circuit(3, 1, 0, 1), &[&[0, 1, 0]]),
         (circuit(2, 2, 1, 1), &[&[1, 3]]),
         (circuit(1, 3, 2, 1), &[&[0], &[3], &[5]]),
@@ -262,7 +270,7 @@ fn for_fixed_own_randomness_a_server_receives_every_transcript_once() {
 fn every_zero_sharing_of_an_and_is_needed() {
     // If a word is omitted, the messages to some server depend on the values, although its own
     // share stays the same.
-    let circuits = [circuit(2, 1, 0, 1), circuit(2, 1, 0, 2), circuit(1, 3, 2, 1)];
+    let circuits = [circuit(2, 1, 0, 1), circuit(2, 1, 0, 2), circuit(1, 3, 2, 1), with_floor(2, 1, 0, 1, 2)];
     for circuit in circuits {
         let leaks = |server: usize, seed: u64, word: Option<usize>| {
             let bits = circuit.params.bits;
@@ -287,17 +295,23 @@ fn every_zero_sharing_of_an_and_is_needed() {
 
 #[test]
 fn in_searches_of_several_words_each_random_bit_of_a_peer_flips_its_own_bit_and_no_earlier_bit() {
-    // The values are wide enough for several comparison blocks from the second level on.
-    let circuit = circuit(130, 5, 1, 2);
-    let lanes = zero_lanes(&circuit);
+    // The values are wide enough for several comparison blocks from the second level on. With a
+    // floor, all bits of the counts and of their comparison are ANDs.
+    each_random_bit_flips_its_own_bit(&circuit(130, 5, 1, 2));
+    each_random_bit_flips_its_own_bit(&with_floor(70, 3, 1, 1, 21));
+}
+
+fn each_random_bit_flips_its_own_bit(circuit: &Arc<Circuit>) {
+    let SealedParams { rows, bits, .. } = circuit.params;
+    let lanes = zero_lanes(circuit);
     let mut draw = SeededRandom::new(5);
-    let values: Vec<u64> = (0..130).map(|_| draw.below(32)).collect();
-    let shares = share(5, &values, &mut draw);
+    let values: Vec<u64> = (0..rows).map(|_| draw.below(1 << bits)).collect();
+    let shares = share(bits, &values, &mut draw);
     let transcript = |flip: Option<(usize, u32)>, server: usize| {
         let mut received: Vec<u64> = vec![];
         let mut random = FlippedRandom { source: SeededRandom::new(6), server: Peer::Next.of(server), flip, next: 0 };
         let mut parties = [1, 2, 3]
-            .map(|n| Party::new(&circuit, n, PartyRandomness::Drawn, |row| shares[n - 1][row], &mut random).unwrap());
+            .map(|n| Party::new(circuit, n, PartyRandomness::Drawn, |row| shares[n - 1][row], &mut random).unwrap());
         let results = simulate::run(&mut parties, &mut random, |frame| {
             // z of the next server, which follows the input.
             if frame.to == Peer::Previous && frame.from == Peer::Next.of(server) && frame.bytes[0] > 1 {
@@ -310,7 +324,7 @@ fn in_searches_of_several_words_each_random_bit_of_a_peer_flips_its_own_bit_and_
     };
     for server in 1..=3 {
         let baseline = transcript(None, server);
-        assert_eq!(baseline.len(), and_words(&circuit));
+        assert_eq!(baseline.len(), and_words(circuit));
         for (word, &lanes) in lanes[..baseline.len()].iter().enumerate() {
             let lane = draw.below(u64::from(lanes)) as u32;
             let flipped = transcript(Some((word, lane)), server);
@@ -388,9 +402,12 @@ fn only_the_result_is_revealed(circuit: &Arc<Circuit>, first: usize, counts: &Ha
 fn the_client_receives_the_result_and_uniform_bits() {
     let costs = circuit(2, 4, 2, 1);
     let ranks = circuit(3, 1, 0, 2);
-    for (circuit, secrets) in
-        [(&costs, [[1, 2, 0], [3, 3, 0], [7, 15, 0]]), (&ranks, [[0, 0, 1], [1, 1, 1], [0, 1, 0]])]
-    {
+    let floor = with_floor(3, 1, 0, 2, 2);
+    for (circuit, secrets) in [
+        (&costs, [[1, 2, 0], [3, 3, 0], [7, 15, 0]]),
+        (&ranks, [[0, 0, 1], [1, 1, 1], [0, 1, 0]]),
+        (&floor, [[0, 0, 1], [1, 1, 1], [1, 0, 1]]),
+    ] {
         let first = and_words(circuit);
         for values in secrets {
             for seed in 0..3 {
@@ -406,6 +423,21 @@ fn the_client_receives_the_result_and_uniform_bits() {
             );
         }
     }
+}
+
+#[test]
+fn the_client_cannot_tell_how_many_rows_match_below_the_floor() {
+    let circuit = with_floor(3, 1, 0, 2, 3);
+    let first = and_words(&circuit);
+    let answers = |values: &[u64], seed| -> std::collections::HashSet<[Vec<u8>; 3]> {
+        count_answers(&circuit, values, seed, first, None).into_keys().collect()
+    };
+    // No row, one row, two rows match.
+    let none = answers(&[1, 1, 1], 0);
+    for values in [[1, 1, 0], [0, 1, 1], [0, 0, 1]] {
+        assert!(answers(&values, 1) == none, "{values:?}");
+    }
+    assert!(answers(&[0, 0, 0], 1) != none, "the comparison can fail");
 }
 
 #[test]

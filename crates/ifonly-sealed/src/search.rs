@@ -8,11 +8,11 @@
 
 use crate::client::{combine, share};
 use crate::params::SealedParams;
-use ifonly_algebra::random::RandomSource;
+use ifonly_algebra::random::{OsRandom, RandomSource};
 use ifonly_core::candidates::DecodedCost;
 use ifonly_core::http_api::{CHECK_LENGTH, Route};
 use ifonly_core::scheme::sealed::{SCHEME, SERVERS, SealedScheme};
-use ifonly_core::search::{HeaderContext, NearestRow, SearchError, SearchResult, StepMessages};
+use ifonly_core::search::{HeaderContext, NearestRow, SearchError, SearchResult, SearchSteps, StepMessages};
 use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
 use ifonly_core::transcript::messages;
 use std::sync::Arc;
@@ -31,6 +31,24 @@ pub struct SealedSearch {
 impl std::fmt::Debug for SealedSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SealedSearch({}, ..)", SCHEME.name)
+    }
+}
+
+impl SearchSteps for SealedSearch {
+    fn next(&mut self, random: &mut OsRandom) -> Option<StepMessages> {
+        self.next(random)
+    }
+
+    fn receive_part(&mut self, server: usize, bytes: &[u8]) {
+        self.receive_part(server, bytes);
+    }
+
+    fn forget(&mut self, server: usize) {
+        self.forget(server);
+    }
+
+    fn finish(self: Box<Self>) -> Result<SearchResult, SearchError> {
+        (*self).finish()
     }
 }
 
@@ -118,12 +136,14 @@ impl SealedSearch {
         };
         let params = params_for(&self.sealed, self.top, self.header_context.record_length).map_err(inconsistent)?;
         let ranks = combine(&params, parts.map(|(_, answer)| answer)).map_err(inconsistent)?;
-        let mut found = vec![];
+        let (mut found, mut is_doubtful) = (vec![], false);
         for near in ranks.into_iter().flatten() {
-            let record = self.header_context.open_record(&near.record)?;
-            found.push(NearestRow { position: None, cost: DecodedCost::Exactly(near.cost), record });
+            match self.header_context.open_record(&near.record) {
+                Ok(record) => found.push(NearestRow { position: None, cost: DecodedCost::Exactly(near.cost), record }),
+                Err(_) => is_doubtful = true,
+            }
         }
-        Ok(SearchResult { found, matching_rows: None, lying_servers: vec![] })
+        Ok(SearchResult { found, matching_rows: None, lying_servers: vec![], is_doubtful })
     }
 
     fn response_length(&self) -> usize {
@@ -134,5 +154,5 @@ impl SealedSearch {
 /// Parameters of a sealed search for this scheme, number of rows to find and record length.
 pub fn params_for(sealed: &SealedScheme, top: usize, record_length: usize) -> Result<SealedParams, crate::SealedError> {
     let params = SealedParams::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
-    params.top(top)?.record_bytes(SealedScheme::encoded_record_length(record_length))
+    params.top(top)?.floor(sealed.floor())?.record_bytes(SealedScheme::encoded_record_length(record_length))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::SealedError;
 use crate::frame::FrameOutcome;
-use crate::party::semi_honest::{Party, Peer};
+use crate::party::session::{Party, Peer};
 use ifonly_algebra::random::RandomSource;
 use std::collections::VecDeque;
 

@@ -37,6 +37,23 @@ fn bytes_and_memory_per_row_stay_within_their_limits() {
 }
 
 #[test]
+fn a_floor_costs_at_most_six_ands_per_row_and_three_rounds() {
+    for rows in [10_000, 100_000, 1_000_000, 10_000_000] {
+        let params = SealedParams::new(rows, 44, 40).unwrap();
+        let [plain, floor] = [params, params.floor(5).unwrap()].map(|params| Circuit::new(&params).cost());
+        let per_row = |more: u64, less: u64| (more - less) as f64 / rows as f64;
+        println!(
+            "{rows} rows: {:.2} ANDs and {:.2} bytes per row more ({:.2} with keys), {} rounds more",
+            per_row(floor.ands, plain.ands),
+            per_row(floor.bytes, plain.bytes),
+            per_row(floor.bytes_keyed, plain.bytes_keyed),
+            floor.rounds - plain.rounds,
+        );
+        assert!(per_row(floor.ands, plain.ands) <= 6.0 && floor.rounds <= plain.rounds + 3);
+    }
+}
+
+#[test]
 fn twice_the_rows_take_one_more_level_of_rounds() {
     // Three rounds of ripple, four joins and a choice; and one more index bit to expand.
     for rows in [1 << 16, 1 << 18, 1 << 20] {

@@ -106,6 +106,31 @@ fn messages_of_several_frames_work() {
     }
 }
 
+/// A gate on known facts that singles out one person finds nobody.
+#[test]
+fn fewer_matching_rows_than_the_floor_find_no_row() {
+    let mut random = SeededRandom::new(15);
+    for seed in 0..200 {
+        let rows = 1 + random.below(if seed % 2 == 0 { 9 } else { 300 }) as usize;
+        let (bits, cost_bits, top) = (4 + random.below(6) as usize, 3, 1 + random.below(3) as usize);
+        let floor = 1 + random.below(rows as u64) as usize;
+        let params = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
+        let circuit = Arc::new(Circuit::new(&params.floor(floor).unwrap()));
+        let source = [Source::Drawn, Source::Keyed][seed % 2];
+        // One row fewer than the floor, the floor, one row more, no row, all rows.
+        for matching in [floor - 1, floor, (floor + 1).min(rows), 0, rows] {
+            let mut values: Vec<u64> = (0..rows).map(|row| random.below(8) + 8 * u64::from(row >= matching)).collect();
+            (0..rows).for_each(|row| values.swap(row, random.below(rows as u64) as usize));
+            let found = search(&circuit, &values, source, &mut random, &mut |_| {});
+            let mut expected = brute_force(&params, cost_bits, &values);
+            if matching < floor {
+                expected.iter_mut().for_each(|rank| *rank = None);
+            }
+            assert!(found == expected, "{rows} rows, {matching} match, floor {floor}, top {top}, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn parameters_out_of_range_are_refused() {
     assert!(SealedParams::new(0, 8, 4).is_err());
@@ -115,5 +140,6 @@ fn parameters_out_of_range_are_refused() {
     assert!(SealedParams::new(5, 8, 8).is_err(), "at least one bit must count violated gates");
     let params = SealedParams::new(5, 8, 4).unwrap();
     assert!(params.top(0).is_err() && params.top(65).is_err());
+    assert!(params.floor(0).is_err() && params.floor(6).is_err() && params.floor(5).is_ok());
     assert!(params.record_bytes(1 << 21).is_err());
 }

@@ -16,7 +16,8 @@ use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::HeaderContext;
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::server_protocol::{CheckedRequest, SealedRequest, ServerProtocol};
+use ifonly_core::server_protocol::{SealedRequest, ServerProtocol};
+use ifonly_core::transcript::Message;
 use ifonly_sealed::{
     Circuit, Party, PartyRandomness, Peer, RandomnessMode, SealedParams, SealedSearch, SessionContext, combine, share,
     simulate,
@@ -66,7 +67,7 @@ fn drawn(draws: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
     [draws[..3].to_vec(), draws[3..].to_vec()]
 }
 
-fn session(params: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
+fn session(params: SealedParams, cost_bits: usize, floor: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
     let circuit = Arc::new(Circuit::new(&params));
     let mut random = SeededRandom::new(seed);
     let shares = share(params.bits(), values, &mut random);
@@ -103,7 +104,7 @@ fn session(params: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, 
         .collect();
     let answers: Vec<String> = answers.iter().map(|answer| hex(answer)).collect();
     json!({
-        "rows": params.rows(), "bits": params.bits(), "cost_bits": cost_bits, "top": params.ranks(),
+        "rows": params.rows(), "bits": params.bits(), "cost_bits": cost_bits, "top": params.ranks(), "floor": floor,
         "record_bytes": record(&params, 0).len(),
         "shares": shares, "records": records, "randomness": randomness,
         "frames": frames, "selections": selections, "answers": answers, "found": found,
@@ -114,13 +115,22 @@ fn session(params: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, 
 fn sessions_equal_their_test_vectors() {
     let mut random = SeededRandom::new(21);
     let mut cases = vec![];
-    for (rows, bits, cost_bits, top, keyed) in
-        [(1, 1, 0, 1, false), (5, 4, 2, 1, false), (67, 5, 3, 1, false), (3, 3, 2, 2, false), (66, 8, 6, 1, true)]
-    {
+    for (rows, bits, cost_bits, top, floor, keyed) in [
+        (1, 1, 0, 1, 1, false),
+        (5, 4, 2, 1, 1, false),
+        (67, 5, 3, 1, 1, false),
+        (3, 3, 2, 2, 1, false),
+        (66, 8, 6, 1, 1, true),
+        (7, 5, 4, 2, 3, false),
+        (67, 5, 3, 1, 67, true),
+    ] {
         let params = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
+        let params = params.floor(floor).unwrap();
         let values: Vec<u64> = (0..rows).map(|_| random.below(1 << bits)).collect();
-        cases.push(session(params, cost_bits, &values, keyed, 30 + cases.len() as u64));
+        cases.push(session(params, cost_bits, floor, &values, keyed, 30 + cases.len() as u64));
     }
+    let is_found = |case: &Value| !case["found"][0].is_null();
+    assert!(is_found(&cases[5]) && !is_found(&cases[6]), "one case reaches the floor, one does not");
     compare("sealed-machine.json", &json!({ "scheme": "sealed-machine", "cases": cases }));
 }
 
@@ -167,10 +177,7 @@ fn a_complete_search_equals_its_test_vector() {
     };
     let requests: Vec<SealedRequest> = (1..)
         .zip(&messages)
-        .map(|(server, message)| match protocol(server).open(message).unwrap() {
-            CheckedRequest::Sealed(request) => request,
-            _ => panic!("expected a sealed request"),
-        })
+        .map(|(server, message)| protocol(server).check_sealed(&Message::decode(message).unwrap()).unwrap())
         .collect();
     let context = |request: &SealedRequest| {
         let key_check = request.keys.check_value();

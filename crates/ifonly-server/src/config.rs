@@ -4,9 +4,9 @@
 //! [`Config::load`] reads the file; [`Config::check`] checks values that depend on each other.
 //! Neither opens the files that the configuration names.
 
+use crate::auth::account_tokens::TokenEntry;
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerConfig;
-use crate::auth::tokens::TokenEntry;
 use crate::peers::{PeerLimits, PeersConfig};
 use crate::shards::{self, ShardsConfig};
 use http::HeaderValue;
@@ -50,20 +50,41 @@ pub struct Config {
     pub tokens: Vec<TokenEntry>,
 }
 
+/// Why a text is not an address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// The text is not of the form host:port.
+    #[error("use host:port, such as localhost:8443 or 0.0.0.0:8443")]
+    Form,
+    /// The name of the host cannot be resolved.
+    #[error("{host:?} cannot be looked up: {reason}")]
+    Lookup {
+        /// The host.
+        host: String,
+        /// The error of the resolver.
+        reason: String,
+    },
+    /// The host has no address.
+    #[error("{0:?} has no address")]
+    NoAddress(String),
+}
+
 /// Parses an address to listen on, `host:port`. A host name is resolved immediately; if it has both
 /// IPv4 and IPv6 addresses, the result is an IPv4 address.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     let host = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     let Some((host, _)) = host else {
-        return Err("use host:port, such as localhost:8443 or 0.0.0.0:8443".into());
+        return Err(AddressError::Form);
     };
-    let found = text.to_socket_addrs().map_err(|error| format!("{host:?} cannot be looked up: {error}"))?;
+    let unknown = |error: std::io::Error| AddressError::Lookup { host: host.into(), reason: error.to_string() };
+    let found = text.to_socket_addrs().map_err(unknown)?;
     let found: Vec<SocketAddr> = found.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| format!("{host:?} has no address"))
+    first.copied().ok_or_else(|| AddressError::NoAddress(host.into()))
 }
 
 /// Removes the quoted line from an error if the line contains a URL, because the URL may contain a
@@ -275,12 +296,13 @@ impl Config {
             ("limits.answer_seconds", limits.answer_seconds),
             ("shards.stall_seconds", self.shards.as_ref().map_or(1, |shards| shards.stall_seconds)),
         ];
-        let PeerLimits { sessions, waiting, join_seconds, session_seconds } =
+        let PeerLimits { sessions, waiting, join_seconds, slot_seconds, session_seconds } =
             self.peers.as_ref().map_or_else(PeerLimits::default, |peers| peers.limits);
         let peers = [
             ("peers.limits.sessions", sessions as u64),
-            ("peers.limits.waiting", (waiting as u64).max(1)),
+            ("peers.limits.waiting", waiting as u64),
             ("peers.limits.join_seconds", join_seconds),
+            ("peers.limits.slot_seconds", slot_seconds),
             ("peers.limits.session_seconds", session_seconds),
         ];
         // These may be 0: no grace period after a reload, and no wait at a stop.
@@ -373,7 +395,7 @@ mod tests {
         assert!(wrong.contains("HOST:PORT, or a list of HOST:PORT"), "{wrong}");
         // The error names the key of a limit that is zero or too large.
         for (limit, wrong) in
-            [("sessions = 4", "sessions = 0"), ("join_seconds = 15", "join_seconds = 9223372036854775807")]
+            [("sessions = 4", "sessions = 0"), ("join_seconds = 5", "join_seconds = 9223372036854775807")]
         {
             let config = Config::parse(&shown.join("\n").replace(limit, wrong)).unwrap();
             let error = config.check().unwrap_err().to_string();
@@ -392,10 +414,13 @@ mod tests {
         assert_eq!(address("[::1]:80"), Ok("[::1]:80".parse().unwrap()));
         assert_eq!(Config::parse("listen = \"localhost:0\"").unwrap().listen.map(|address| address.port()), Some(0));
         for text in ["7001", ":7001", "localhost", "localhost:x", "localhost:70000", ""] {
-            assert!(address(text).is_err_and(|error| error.contains("host:port")), "{text}");
+            assert!(address(text).is_err_and(|error| error == AddressError::Form), "{text}");
         }
         // A label of more than 63 letters is invalid, so the resolver sends no query.
-        assert!(address(&format!("{}.example:1", "x".repeat(64))).is_err_and(|error| error.contains("looked up")));
+        assert!(
+            address(&format!("{}.example:1", "x".repeat(64)))
+                .is_err_and(|error| error.to_string().contains("looked up"))
+        );
         assert!(Config::parse("admin = \"localhost\"").unwrap_err().to_string().contains("host:port"));
     }
 

@@ -1,20 +1,23 @@
 //! The server process: load the configuration and the files it names, serve, reload on SIGHUP, stop
 //! on SIGTERM or SIGINT.
 
+use crate::auth::Authorisation;
+use crate::auth::account_tokens::{AccountTokens, TokensError};
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerError;
-use crate::auth::tokens::{Tokens, TokensError};
 use crate::bundle::loaded::{LoadError, LoadedBundle};
 use crate::config::{Config, ConfigError};
 use crate::http::listener::{ServeError, Server, ServerHandle};
 use crate::http::routes::AppState;
 use crate::key_file;
 use crate::key_file::KeyFileError;
-use crate::peers::{PeerListener, PeerListenerError, PeerNetwork};
+use crate::limits::descriptors;
+use crate::peers::{PeerListener, PeerListenerError, PeerNetwork, PeerTls};
 use crate::shards::{ShardSet, ShardTlsError, ShardsError};
 use crate::tls::server;
 use crate::tls::server::TlsError;
-use ifonly_bundle::{Bundle, BundleMetadata, OpenError};
+use ifonly_bundle::{Bundle, BundleMetadata, OpenError, summarise};
+use ifonly_values::manifest::Manifest;
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,6 +64,9 @@ pub enum DaemonError {
     /// The signals.
     #[error("cannot wait for signals: {0}")]
     Signals(std::io::Error),
+    /// The thread that loads the bundle panicked.
+    #[error("internal error while loading: {0}; please report it")]
+    Panic(String),
 }
 
 impl DaemonError {
@@ -79,7 +85,7 @@ impl DaemonError {
 /// Everything that a reload replaces.
 struct Loaded {
     loaded: LoadedBundle,
-    tokens: Tokens,
+    authorisation: Arc<dyn Authorisation>,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -95,13 +101,14 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let (stop, hangups) = (stop_signal().map_err(DaemonError::Signals)?, hangups().map_err(DaemonError::Signals)?);
     let mut stop = std::pin::pin!(stop);
-    let config = read_config()?;
+    let mut config = read_config()?;
+    config.limits.connections = descriptors::fitting_connections(config.limits.connections);
     let loading = (config.clone(), Handle::current());
     let loading = unless_stopped(stop.as_mut(), move || load(&loading.0, &loading.1, Duration::ZERO));
     let Some(loaded) = loading.await? else { return Ok(()) };
     let listen = config.listen.ok_or(ConfigError::Missing("listen"))?;
     let (peers, peers_address) = peers(&config, &loaded.loaded).await?.unzip();
-    let app = AppState::new(loaded.loaded, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
+    let app = AppState::new(loaded.loaded, loaded.authorisation, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
     reload_on_hangup(hangups, server.handle(), read_config);
     ready(&server, peers_address);
@@ -141,10 +148,11 @@ fn load(config: &Config, runtime: &Handle, shards_timeout: Duration) -> Result<L
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
     let tls = config.tls.as_ref().map(|tls| server::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
-    let (dataset, loaded) = match &config.shards {
+    let (dataset, weakest, loaded) = match &config.shards {
         None => {
             let bundle = Bundle::open(bundle).map_err(unreadable)?;
-            (bundle.manifest().fields().dataset.name.clone(), LoadedBundle::new(&bundle, index, keys)?)
+            let manifest = bundle.manifest();
+            (manifest.fields().dataset.name.clone(), weakest(manifest), LoadedBundle::new(&bundle, index, keys)?)
         }
         Some(shards) => {
             let metadata = BundleMetadata::open(bundle).map_err(unreadable)?;
@@ -159,19 +167,41 @@ fn load(config: &Config, runtime: &Handle, shards_timeout: Duration) -> Result<L
                 shards.watch();
                 Ok::<_, DaemonError>(shards)
             });
-            (metadata.manifest().fields().dataset.name.clone(), loaded?)
+            let manifest = metadata.manifest();
+            (manifest.fields().dataset.name.clone(), weakest(manifest), loaded?)
         }
     };
+    if config.tokens.is_empty() {
+        tracing::warn!(per_search = weakest, "no tokens: anyone may search, and a client may break the protocol");
+    }
     let ledger =
         config.ledger.as_ref().map(|ledger| ledger::open(ledger, &format!("{dataset}/{index}"))).transpose()?;
-    let tokens = Tokens::counted_in(config.tokens.clone(), ledger)?;
-    Ok(Loaded { loaded, tokens, tls })
+    let authorisation = AccountTokens::counted_in(config.tokens.clone(), ledger)?.into();
+    Ok(Loaded { loaded, authorisation, tls })
+}
+
+/// What the weakest offered scheme gives a client that breaks the protocol, per search.
+fn weakest(manifest: &Manifest) -> String {
+    let summary = summarise(manifest);
+    summary.weakest().map(|scheme| format!("{}: {}", scheme.name, scheme.cheat())).unwrap_or_default()
 }
 
 /// Loads what the configuration names now and serves it. If anything fails, nothing changes.
 fn reload(handle: &ServerHandle, read_config: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
-    let loaded = read_config().map_err(DaemonError::from).and_then(|config| load(&config, runtime, SHARDS_TIMEOUT));
-    let reloaded = loaded.and_then(|Loaded { loaded, tokens, tls }| Ok(handle.reload(loaded, tokens, tls)?));
+    let reloaded = read_config().map_err(DaemonError::from).and_then(|config| {
+        let Loaded { loaded, authorisation, tls } = load(&config, runtime, SHARDS_TIMEOUT)?;
+        let peers = match (&config.peers, &config.tls, handle.peers()) {
+            (Some(peers), Some(tls), Some(network)) => {
+                Some((network, PeerTls::load(peers, &tls.certificate, &tls.key)?))
+            }
+            _ => None,
+        };
+        handle.reload(loaded, authorisation, tls)?;
+        if let Some((network, tls)) = peers {
+            runtime.block_on(network.replace_certificates(tls));
+        }
+        Ok(())
+    });
     match reloaded {
         Ok(()) => tracing::info!("reloaded configuration and bundle"),
         Err(error) => {
@@ -187,7 +217,9 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, DaemonError> + Send + 'static,
 ) -> Result<Option<T>, DaemonError> {
     tokio::select! {
-        loaded = tokio::task::spawn_blocking(load) => loaded.map_err(|error| DaemonError::Signals(error.into()))?.map(Some),
+        loaded = tokio::task::spawn_blocking(load) => {
+            loaded.map_err(|error| DaemonError::Panic(panic_text(error)))?.map(Some)
+        }
         () = stop => {
             tracing::info!("stopped before loading was complete");
             Ok(None)
@@ -195,20 +227,40 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
     }
 }
 
+/// The message of a panic.
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else { return "the thread was cancelled".into() };
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without a message").into()
+}
+
 /// A stream of SIGHUPs. Signals that arrive before the first `recv` are not lost.
 #[cfg(unix)]
-fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
+pub(crate) type Hangups = tokio::signal::unix::Signal;
+
+/// Where there are no signals, none arrives.
+#[cfg(not(unix))]
+pub(crate) struct Hangups;
+
+#[cfg(not(unix))]
+impl Hangups {
+    pub(crate) async fn recv(&mut self) -> Option<()> {
+        std::future::pending().await
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn hangups() -> std::io::Result<Hangups> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
 }
 
 #[cfg(not(unix))]
-fn hangups() -> std::io::Result<()> {
-    Ok(())
+pub(crate) fn hangups() -> std::io::Result<Hangups> {
+    Ok(Hangups)
 }
 
-#[cfg(unix)]
 fn reload_on_hangup(
-    mut hangups: tokio::signal::unix::Signal,
+    mut hangups: Hangups,
     handle: ServerHandle,
     read_config: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) {
@@ -217,13 +269,15 @@ fn reload_on_hangup(
         while hangups.recv().await.is_some() {
             let (handle, read_config) = (handle.clone(), read_config.clone());
             let runtime = Handle::current();
-            let _ = tokio::task::spawn_blocking(move || reload(&handle, &*read_config, &runtime)).await;
+            let failed = handle.clone();
+            let reloading = tokio::task::spawn_blocking(move || reload(&handle, &*read_config, &runtime)).await;
+            if let Err(error) = reloading.map_err(|error| DaemonError::Panic(panic_text(error))) {
+                failed.reload_failed();
+                tracing::error!(%error, "reload failed; still serving the previous bundle");
+            }
         }
     });
 }
-
-#[cfg(not(unix))]
-fn reload_on_hangup((): (), _: ServerHandle, _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) {}
 
 /// Resolves at the first SIGINT or SIGTERM. The handlers are installed when this function returns.
 #[cfg(unix)]
@@ -243,4 +297,16 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     Ok(async {
         let _ = tokio::signal::ctrl_c().await;
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_while_loading_is_reported_as_such() {
+        let loading = unless_stopped(std::future::pending(), || -> Result<(), _> { panic!("row {} is odd", 7) });
+        let error = loading.await.unwrap_err();
+        assert_eq!(error.to_string(), "internal error while loading: row 7 is odd; please report it");
+    }
 }

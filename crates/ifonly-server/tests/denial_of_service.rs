@@ -5,7 +5,7 @@
 mod support;
 
 use ifonly_server::Server;
-use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::auth::account_tokens::AccountTokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes::AppState;
 use ifonly_values::manifest::Manifest;
@@ -49,7 +49,7 @@ async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<AppStat
 }
 
 async fn server_with(limits: Limits, manifest: &Manifest, tls: Option<ServerConfig>) -> (SocketAddr, Arc<AppState>) {
-    let app = AppState::new(loaded(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
+    let app = AppState::new(loaded(manifest, 1), AccountTokens::new(vec![], None).unwrap(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, tls.map(Arc::new)).await.unwrap();
     let (address, app) = (server.address(), server.app());
     tokio::spawn(server.run(std::future::pending()));
@@ -85,6 +85,7 @@ async fn connect_tls(from: IpAddr, to: SocketAddr, tls: &TlsConnector) -> Option
 async fn query(to: SocketAddr, message: &[u8]) -> u16 {
     let began = Instant::now();
     loop {
+        assert!(began.elapsed() < Duration::from_secs(120), "no query was answered");
         if let Some(status) = query_over(connect(HOME, to).await, message).await {
             println!("answered after {:?}", began.elapsed());
             return status;

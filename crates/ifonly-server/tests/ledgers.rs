@@ -10,10 +10,13 @@ mod proxy;
 #[allow(dead_code, unreachable_pub)]
 mod servers;
 
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use ifonly_core::transcript::MessageKind;
+use ifonly_server::auth::account_tokens::{AccountTokens, TokenEntry};
 use ifonly_server::auth::ledger;
 use ifonly_server::auth::ledger::{Ledger, LedgerConfig, LedgerError};
-use ifonly_server::auth::tokens::{TokenEntry, Tokens};
+use ifonly_server::auth::{Authorisation, Stage};
 use ifonly_server::http::problem::Problem;
 use proxy::{Proxy, ProxyMode};
 use servers::{Redis, TestStore};
@@ -44,16 +47,18 @@ fn budgets_are_shared_and_survive_a_restart(config: &LedgerConfig) {
 
 fn every_message_kind_of_a_token_is_counted_separately(config: &LedgerConfig) {
     let entry = TokenEntry { name: "a".into(), hash: blake3::hash(b"one").to_hex().to_string(), searches: Some(2) };
-    let tokens = || Tokens::counted_in(vec![entry.clone()], Some(open(config))).unwrap();
+    let tokens = || AccountTokens::counted_in(vec![entry.clone()], Some(open(config))).unwrap();
     let (here, there) = (tokens(), tokens());
-    let bearer = here.bearer(Some(b"Bearer one")).unwrap();
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer one"))]);
+    let pass = here.admit(&headers).unwrap();
     for (kind, per_search) in [(MessageKind::Phase(0), 1), (MessageKind::Phase(1), 1), (MessageKind::Record, 3)] {
+        let stage = Stage { search: [0; 32], kind, per_search, searches: 1 };
         for _ in 0..per_search {
-            assert_eq!(here.spend(bearer, kind, per_search), Ok(()));
-            assert_eq!(there.spend(bearer, kind, per_search), Ok(()));
+            assert_eq!(here.spend(&pass, &stage), Ok(()));
+            assert_eq!(there.spend(&pass, &stage), Ok(()));
         }
-        assert_eq!(here.spend(bearer, kind, per_search), Err(Problem::BudgetExhausted));
-        assert_eq!(there.spend(bearer, kind, per_search), Err(Problem::BudgetExhausted));
+        assert_eq!(here.spend(&pass, &stage), Err(Problem::BudgetExhausted));
+        assert_eq!(there.spend(&pass, &stage), Err(Problem::BudgetExhausted));
     }
 }
 

@@ -10,7 +10,7 @@ pub enum ErrorCategory {
     Input,
     /// The servers: too few could be reached or answered.
     Servers,
-    /// Integrity: servers contradict each other or sent impossible values. No result is shown.
+    /// Integrity: servers contradict each other or sent malformed data. No result is shown.
     Integrity,
 }
 

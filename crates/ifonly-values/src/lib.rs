@@ -6,13 +6,15 @@
 //! - [`record`]: an original row as text;
 //! - [`wishes`]: the constraints and preferences of a user in values, and how they become a
 //!   [`SecretQuery`](ifonly_core::secret_query::SecretQuery) in levels;
-//! - [`error_category`]: who can fix an error.
+//! - [`error_category`]: who can fix an error;
+//! - [`message`]: messages as codes with arguments.
 //!
 //! The crate does no I/O, reads no clock and compiles for browsers.
 #![forbid(unsafe_code)]
 
 pub mod error_category;
 pub mod manifest;
+pub mod message;
 pub mod record;
 pub mod schema;
 pub mod wishes;

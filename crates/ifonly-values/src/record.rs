@@ -4,9 +4,14 @@
 //! bytes, little-endian) and the text in UTF-8. Zeros fill the rest. All records have the same
 //! length.
 //!
+//! If the manifest states groups, two more texts follow the columns: the number of people that the
+//! record stands for, as a band such as `10-19`, and the percentage of accepted people near it,
+//! which is empty if the data has no others.
+//!
 //! A client shows the original values. It also computes the levels from them and checks that the
 //! record has the decoded cost.
 
+use crate::manifest::Manifest;
 use crate::schema::{Schema, SchemaError, Value};
 
 /// Maximum bytes of a text in a record, a schema or a manifest.
@@ -16,6 +21,59 @@ pub const MAX_TEXT: usize = 4096;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     values: Vec<(String, String)>,
+    group: Option<GroupFacts>,
+}
+
+/// What a record says about the group of people that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct GroupFacts {
+    /// It stands for at least this number of accepted people.
+    pub at_least: u32,
+    /// It stands for at most this number of accepted people.
+    pub at_most: u32,
+    /// The percentage of accepted people among all people of the table near the record, rounded
+    /// down to a multiple of 10; `None` if the table has no others.
+    pub accepted_percent: Option<u8>,
+}
+
+impl GroupFacts {
+    /// The facts about a group of this size. The size is published as a band: 10 to 19, 20 to 49,
+    /// 50 to 99, 100 to 199, and so on; never below `k`.
+    pub fn new(people: u32, k: u32, accepted_percent: Option<u8>) -> GroupFacts {
+        let mut bounds = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u32.pow(power)));
+        let above = bounds.find(|bound| *bound > people).unwrap_or(u32::MAX);
+        let below = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u32.pow(power)));
+        let low = below.take_while(|bound| *bound <= people).last().unwrap_or(1);
+        let percent = accepted_percent.map(|percent| percent.min(100) / 10 * 10);
+        GroupFacts { at_least: low.max(k), at_most: above - 1, accepted_percent: percent }
+    }
+
+    /// The two texts of the record.
+    pub fn texts(&self) -> [String; 2] {
+        let percent = self.accepted_percent.map_or(String::new(), |percent| percent.to_string());
+        [format!("{}-{}", self.at_least, self.at_most), percent]
+    }
+
+    /// Reads the two texts; only the form of [`GroupFacts::texts`] is valid.
+    fn from_texts(people: &str, percent: &str) -> Option<GroupFacts> {
+        let (at_least, at_most) = people.split_once('-')?;
+        let accepted_percent = match percent {
+            "" => None,
+            percent => Some(percent.parse().ok().filter(|percent| *percent <= 100)?),
+        };
+        let facts = GroupFacts { at_least: at_least.parse().ok()?, at_most: at_most.parse().ok()?, accepted_percent };
+        (facts.at_least <= facts.at_most && facts.texts() == [people, percent]).then_some(facts)
+    }
+}
+
+impl std::fmt::Display for GroupFacts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stands for {} to {} accepted people", self.at_least, self.at_most)?;
+        match self.accepted_percent {
+            Some(percent) => write!(f, "; of the people nearest to it, {percent}% or more were accepted"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Record {
@@ -35,6 +93,9 @@ pub enum RecordError {
         /// The name of the column.
         column: String,
     },
+    /// What the record says about its group is not in the right form.
+    #[error("the record is malformed: it does not say how many people it stands for")]
+    Group,
     /// Bytes after the last text are not zero.
     #[error("the record is malformed: its padding is not zero")]
     Padding,
@@ -84,8 +145,26 @@ pub fn encode<T: AsRef<str>>(texts: &[T], length: usize) -> Result<Vec<u8>, Reco
 }
 
 impl Record {
-    /// Decodes a record under this schema.
+    /// Decodes a record of a bundle with this manifest.
+    pub fn of(manifest: &Manifest, bytes: &[u8]) -> Result<Record, RecordError> {
+        let (mut record, mut rest) = Record::take(manifest.schema(), bytes)?;
+        if let Some(terms) = &manifest.fields().dataset.groups {
+            let mut text = || std::str::from_utf8(take_text(&mut rest)?).ok();
+            let (people, percent) = (text().ok_or(RecordError::Group)?, text().ok_or(RecordError::Group)?);
+            let facts = GroupFacts::from_texts(people, percent).filter(|facts| facts.at_least >= terms.k);
+            record.group = Some(facts.ok_or(RecordError::Group)?);
+        }
+        record.padded_with(rest)
+    }
+
+    /// Decodes a record of a bundle without groups under this schema.
     pub fn decode(schema: &Schema, bytes: &[u8]) -> Result<Record, RecordError> {
+        let (record, rest) = Record::take(schema, bytes)?;
+        record.padded_with(rest)
+    }
+
+    /// The values, and the bytes after them.
+    fn take<'a>(schema: &Schema, bytes: &'a [u8]) -> Result<(Record, &'a [u8]), RecordError> {
         let mut rest = bytes;
         let mut values = vec![];
         for column in schema.columns() {
@@ -93,10 +172,19 @@ impl Record {
             let text = String::from_utf8(text).map_err(|_| RecordError::NotText { column: column.name.into() })?;
             values.push((column.name.to_owned(), text));
         }
+        Ok((Record { values, group: None }, rest))
+    }
+
+    fn padded_with(self, rest: &[u8]) -> Result<Record, RecordError> {
         match rest.iter().all(|&byte| byte == 0) {
-            true => Ok(Record { values }),
+            true => Ok(self),
             false => Err(RecordError::Padding),
         }
+    }
+
+    /// The group that the record stands for; `None` if it is one person's row.
+    pub fn group(&self) -> Option<GroupFacts> {
+        self.group
     }
 
     /// Column names and original texts, in the schema's order.
@@ -144,6 +232,22 @@ mod tests {
         assert_eq!(record.value("a"), Some("3.6"));
         assert_eq!(record.values()[1], ("b".into(), "hoch".into()));
         assert_eq!(record.levels(&schema()), Ok(vec![4, 1]));
+    }
+
+    #[test]
+    fn sizes_of_groups_are_published_as_bands() {
+        let facts = |people, k| GroupFacts::new(people, k, Some(97));
+        let band = |people, k| (facts(people, k).at_least, facts(people, k).at_most);
+        assert_eq!(
+            [band(10, 10), band(19, 10), band(20, 10), band(57, 10), band(13, 12), band(7, 5)],
+            [(10, 19), (10, 19), (20, 49), (50, 99), (12, 19), (5, 9)]
+        );
+        let texts = facts(10, 10).texts();
+        assert_eq!(texts, ["10-19", "90"]);
+        assert_eq!(GroupFacts::from_texts("10-19", "90"), Some(facts(10, 10)));
+        for (people, percent) in [("10", "90"), ("19-10", "90"), ("010-19", ""), ("10-19", "101"), ("10-19", "+9")] {
+            assert_eq!(GroupFacts::from_texts(people, percent), None, "{people} {percent}");
+        }
     }
 
     #[test]

@@ -472,3 +472,38 @@ fn metrics_have_the_same_names_in_data_and_on_the_command_line() {
     }
     assert_eq!("l3".parse::<Metric>().unwrap_err().to_string(), "must be one of l2, l1, mad, count");
 }
+
+#[test]
+fn a_mixed_word_satisfies_no_wish_and_no_person_has_it() {
+    let kind = FeatureKind::Categorical { categories: words(&["baker", "pilot", "mixed"]), range: 5 };
+    let job = Feature { mixed: true, ..Feature::new("job", kind) };
+    let schema = Schema::new(vec![Feature::new("age", Scale::whole_numbers(18, 68).unwrap().into()), job]).unwrap();
+    let own = |word: &str| schema.encode(|name| Some(if name == "age" { 30.0.into() } else { word.into() })).unwrap();
+    let forbidden = |wish: &dyn Fn(&mut Wishes)| {
+        let mut wishes = Wishes::new(&schema);
+        wish(&mut wishes);
+        let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), 9) };
+        let compiled = wishes.compile(&own("baker"), scheme::DEFAULT, &params).unwrap();
+        compiled.secret.plain_cost(scheme::DEFAULT, &params, &[12, 2]).is_none()
+    };
+    assert!(!forbidden(&|_| {}));
+    assert!(!forbidden(&|wishes| {
+        wishes.weight("job", 3.0).unwrap();
+    }));
+    assert!(forbidden(&|wishes| {
+        wishes.immutable("job").unwrap();
+    }));
+    for other in ["pilot", "mixed"] {
+        // Even a person who asks for it does not get it.
+        assert!(forbidden(&|wishes| {
+            wishes.permitted_values("job", &["baker".into(), other.into()]).unwrap();
+        }));
+    }
+    // A table of costs has one entry per word that a person can have.
+    assert!(!forbidden(&|wishes| {
+        wishes.costs("job", &[("baker".into(), 0.0), ("pilot".into(), 2.0)]).unwrap();
+    }));
+    assert!(schema.refuse_mixed(&own("pilot")).is_ok());
+    let error = schema.refuse_mixed(&own("mixed")).unwrap_err().to_string();
+    assert_eq!(error, r#"feature "job": "mixed" is not permitted; use one of "baker", "pilot""#);
+}

@@ -7,7 +7,7 @@ use crate::form_schema;
 use crate::form_schema::Inspection;
 use crate::traffic_monitor::TrafficMonitor;
 use futures_util::future::{Either, select};
-use ifonly_client::{Client, ClientError, Pins, ProfileValues, RetryPolicy, Retrying, Transport, WishList};
+use ifonly_client::{Client, ClientError, Endpoint, Pins, ProfileValues, RetryPolicy, Retrying, Transport, WishList};
 use js_sys::{Function, Promise};
 use std::pin::pin;
 use std::rc::Rc;
@@ -28,17 +28,9 @@ pub struct WasmClient {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConnectOptions {
-    servers: Vec<Address>,
+    servers: Vec<Endpoint>,
     #[serde(default)]
     pins: Pins,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Address {
-    url: String,
-    #[serde(default)]
-    token: Option<String>,
 }
 
 /// Connects to the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Stops when `stop`
@@ -47,8 +39,8 @@ struct Address {
 pub async fn connect(options: String, stop: Promise) -> Result<WasmClient, JsValue> {
     let ConnectOptions { servers, pins } = read(&options)?;
     let monitor = TrafficMonitor::new();
-    let transport = |Address { url, token }| -> Result<Arc<dyn Transport>, ClientError> {
-        let server = Arc::new(FetchServer::new(&url, token, monitor.clone())?);
+    let transport = |endpoint: Endpoint| -> Result<Arc<dyn Transport>, ClientError> {
+        let server = Arc::new(FetchServer::new(endpoint, monitor.clone())?);
         Ok(Arc::new(Retrying::new(server, RetryPolicy::default(), Arc::new(BrowserClock))))
     };
     let transports = servers.into_iter().map(transport).collect::<Result<Vec<_>, _>>().map_err(client_error)?;
@@ -71,7 +63,7 @@ impl WasmClient {
     /// How a value of a column is interpreted, as JSON. Sends nothing.
     pub fn understand(&self, column: &str, value: &str) -> Result<String, JsValue> {
         let interpreted = form_schema::interpret(self.client.manifest().schema(), column, value);
-        text(&interpreted.map_err(|message| thrown(&JsError::input(message)))?)
+        text(&interpreted.map_err(|error| client_error(ClientError::Profile(error)))?)
     }
 
     /// Checks a profile and wishes, and returns notes as a JSON list. Sends nothing.
@@ -110,7 +102,7 @@ impl WasmClient {
 }
 
 fn query(profile: &str, wishes: &str) -> Result<(ProfileValues, WishList), JsValue> {
-    let values = ProfileValues::from_json(profile).map_err(|error| thrown(&JsError::input(error)))?;
+    let values = ProfileValues::from_json(profile).map_err(|error| thrown(&JsError::input(error.to_string())))?;
     Ok((values, read(wishes)?))
 }
 
@@ -128,7 +120,7 @@ fn client_error(error: ClientError) -> JsValue {
 
 /// The error as a JSON text to throw. The npm package converts it to its own error class.
 fn thrown(error: &JsError) -> JsValue {
-    serde_json::to_string(error).unwrap_or_default().into()
+    serde_json::to_string(error).expect("an error is plain data").into()
 }
 
 /// The result of the work. Throws an empty text if `stop` resolves first.

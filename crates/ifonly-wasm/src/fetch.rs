@@ -5,11 +5,12 @@
 
 use crate::clock::BrowserClock;
 use crate::traffic_monitor::TrafficMonitor;
+use ifonly_client::transport::credential::Credential;
 use ifonly_client::transport::{
     ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, TransportError, TransportFuture,
     response,
 };
-use ifonly_client::{ClientError, Clock};
+use ifonly_client::{ClientError, Clock, Endpoint};
 use ifonly_core::http_api::{MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, SERVER_INDEX_HEADER};
 use ifonly_values::manifest::MAX_JSON;
 use js_sys::{Promise, Reflect, Uint8Array};
@@ -33,19 +34,18 @@ extern "C" {
 /// A server at a URL.
 pub(crate) struct FetchServer {
     base: String,
+    /// The address as the browser reads it. Other texts may mean the same host.
+    address: String,
     token: Option<String>,
     monitor: Rc<TrafficMonitor>,
 }
 
 impl FetchServer {
-    /// The server at `url`. Plain HTTP is allowed on loopback only.
-    pub(crate) fn new(
-        url: &str,
-        token: Option<String>,
-        monitor: Rc<TrafficMonitor>,
-    ) -> Result<FetchServer, ClientError> {
-        let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
-        let Ok(parsed) = Url::new(url) else { return refuse("it cannot be parsed; write https://host:port") };
+    /// The server at an endpoint. Plain HTTP is allowed on loopback only.
+    pub(crate) fn new(endpoint: Endpoint, monitor: Rc<TrafficMonitor>) -> Result<FetchServer, ClientError> {
+        let Endpoint { url, token } = endpoint;
+        let refuse = |reason| Err(ClientError::Url { url: url.clone(), reason });
+        let Ok(parsed) = Url::new(&url) else { return refuse("it cannot be parsed; write https://host:port") };
         match parsed.protocol().as_str() {
             "https:" => {}
             "http:" if response::is_loopback(&parsed.hostname()) => {}
@@ -58,16 +58,25 @@ impl FetchServer {
         if !parsed.username().is_empty() || !parsed.password().is_empty() {
             return refuse("it has a user name or a password; write https://host:port");
         }
-        Ok(FetchServer { base: url.trim_end_matches('/').into(), token, monitor })
+        let address = parsed.href().trim_end_matches('/').into();
+        Ok(FetchServer { base: url.trim_end_matches('/').into(), address, token, monitor })
     }
 
     /// Sends a request; returns the response if its status is 200.
-    async fn request(&self, path: &str, message: Option<&[u8]>) -> Result<FetchResponse, TransportError> {
+    async fn request(
+        &self,
+        path: &str,
+        message: Option<&[u8]>,
+        credential: Option<&Credential>,
+    ) -> Result<FetchResponse, TransportError> {
         let broken = |_: JsValue| TransportError::Unreachable("the browser refused to create the request".into());
         let abort = AbortGuard(AbortController::new().map_err(broken)?);
         let headers = Headers::new().map_err(broken)?;
         if let Some(token) = &self.token {
             headers.set("authorization", &format!("Bearer {token}")).map_err(broken)?;
+        }
+        if let Some(credential) = credential {
+            headers.set(credential.header(), credential.value()).map_err(broken)?;
         }
         let init = RequestInit::new();
         if let Some(message) = message {
@@ -156,7 +165,7 @@ impl Exchange for FetchServer {
     }
 
     fn address(&self) -> Option<String> {
-        Some(self.base.clone())
+        Some(self.address.clone())
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {
@@ -165,13 +174,13 @@ impl Exchange for FetchServer {
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
-            let response = self.request(MANIFEST_PATH, None).await?;
+            let response = self.request(MANIFEST_PATH, None, None).await?;
             let index = response::index(response.header(SERVER_INDEX_HEADER).as_deref())?;
             let digests = response.header(PREVIOUS_MANIFESTS_HEADER).unwrap_or_default();
             let manifest = response.body(MAX_JSON).await?.into();
             let mut previous = vec![];
             for path in response::previous_manifest_paths(digests.as_bytes()) {
-                previous.push(self.request(&path, None).await?.body(MAX_JSON).await?.into());
+                previous.push(self.request(&path, None, None).await?.body(MAX_JSON).await?.into());
             }
             Ok(ManifestResponse { index, manifest, previous })
         })
@@ -179,11 +188,11 @@ impl Exchange for FetchServer {
 
     fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let ServerRequest { route, message, length } = request;
+            let ServerRequest { route, message, length, credential } = request;
             let step = self.monitor.record_message(&self.base, route.path(), &message);
             self.monitor.report_progress(&self.base, step, 0, length);
             let mut verifier = ChecksumVerifier::new(length, response);
-            let body = self.request(route.path(), Some(&message)).await?;
+            let body = self.request(route.path(), Some(&message), credential.as_ref()).await?;
             response::check_length(body.header("content-length").as_deref(), length)?;
             let mut received = 0;
             body.stream(|bytes| {

@@ -2,9 +2,12 @@
 //! schemes, and operators.
 
 use ifonly_client::ServerFailure;
-use ifonly_core::scheme::{ConstraintKind, CostModel, sealed};
+use ifonly_core::scheme::{ConstraintKind, CostModel};
 use ifonly_values::manifest::{Dataset, Manifest, OfferedScheme, Operator};
-use ifonly_values::schema::{Column, Feature, FeatureKind, Notation, Schema, Value};
+use ifonly_values::schema::{
+    Column, Feature, FeatureKind, LevelText, LocalizedText, Notation, Phrases, Schema, SchemaError, Value,
+};
+use std::collections::BTreeMap;
 
 /// The manifest in the form that pages use.
 #[derive(Debug, serde::Serialize)]
@@ -34,7 +37,7 @@ pub struct Inspection<'a> {
     /// The columns of a profile.
     pub columns: Vec<ColumnInfo<'a>>,
     /// Servers that could not be connected, and why.
-    pub server_failures: Vec<String>,
+    pub server_failures: &'a [ServerFailure],
 }
 
 /// An offered scheme.
@@ -66,9 +69,17 @@ pub struct ColumnInfo<'a> {
     /// `number`, `date`, `timestamp`, `ordinal` or `category`.
     pub kind: &'static str,
     /// The unit.
-    pub unit: Option<&'a str>,
+    pub unit: Option<&'a LocalizedText>,
     /// The description.
-    pub description: Option<&'a str>,
+    pub description: Option<&'a LocalizedText>,
+    /// The name for users, if it differs from `name`.
+    pub label: Option<&'a LocalizedText>,
+    /// The section of the form.
+    pub section: Option<&'a LocalizedText>,
+    /// Phrases for a higher and a lower value, with `{n}` for the difference.
+    pub phrases: &'a Phrases,
+    /// The labels of words.
+    pub word_labels: BTreeMap<&'a str, &'a LocalizedText>,
     /// The default for a missing value. Without a default, a value is required.
     pub default: Option<&'a str>,
     /// Whether the institution marks it as hard to change.
@@ -81,13 +92,28 @@ pub struct ColumnInfo<'a> {
     pub min: Option<String>,
     /// The highest number.
     pub max: Option<String>,
+    /// How the data writes its numbers, if not as plain numbers.
+    pub notation: Option<NumberFormat<'a>>,
     /// The words, lowest first if they are ordered.
     pub words: Vec<&'a str>,
 }
 
+/// The parts of formatted numbers such as `$1,234.50`.
+#[derive(Debug, serde::Serialize)]
+pub struct NumberFormat<'a> {
+    /// Text before the number.
+    pub prefix: &'a str,
+    /// Text after the number.
+    pub suffix: &'a str,
+    /// Thousands separator.
+    pub thousands: Option<char>,
+    /// Decimal separator.
+    pub decimal: char,
+}
+
 impl<'a> Inspection<'a> {
     /// Collects the content of a manifest.
-    pub fn new(manifest: &'a Manifest, server_failures: &[ServerFailure]) -> Inspection<'a> {
+    pub fn new(manifest: &'a Manifest, server_failures: &'a [ServerFailure]) -> Inspection<'a> {
         let fields = manifest.fields();
         let schema = manifest.schema();
         let columns = schema.columns();
@@ -104,24 +130,20 @@ impl<'a> Inspection<'a> {
             default_scheme: &fields.default_scheme,
             schemes: manifest.schemes().iter().map(|offered| scheme(offered, manifest)).collect(),
             columns: columns.iter().map(|column| info(schema, column)).collect(),
-            server_failures: server_failures.iter().map(ToString::to_string).collect(),
+            server_failures,
         }
     }
 }
 
 fn scheme(offered: &OfferedScheme, manifest: &Manifest) -> SchemeInfo {
     let scheme = offered.scheme();
-    let (phases, top_limit) = match offered {
-        OfferedScheme::Scans(instance) => (instance.phases(), manifest.top_limit()),
-        OfferedScheme::Sealed(_) => (1, manifest.top_limit().min(sealed::MAX_TOP)),
-    };
     SchemeInfo {
         name: scheme.name,
         learns: scheme.learns,
         servers: offered.servers(),
-        phases,
-        fetches: offered.scans().is_some(),
-        top_limit,
+        phases: offered.phases(),
+        fetches: offered.fetches_records(),
+        top_limit: manifest.top_limit().min(offered.top_limit()),
         in_values: scheme.cost_model == CostModel::Table,
         any_wish: scheme.constraint == ConstraintKind::Table,
     }
@@ -149,23 +171,41 @@ pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
     ColumnInfo {
         name: column.name,
         kind,
-        unit: first.unit.as_deref(),
-        description: first.description.as_deref(),
+        unit: first.unit.as_ref(),
+        description: first.description.as_ref(),
+        label: first.label.as_ref(),
+        section: first.section.as_ref(),
+        phrases: &first.phrases,
+        word_labels: features.iter().flat_map(|feature| &feature.word_labels).map(|(w, t)| (w.as_str(), t)).collect(),
         default: first.default.as_deref(),
         suggest_immutable: first.suggest_immutable,
         ordered: kind != "category",
         deviation,
         min,
         max,
+        notation: number_format(&first.kind),
         words: words(features),
+    }
+}
+
+fn number_format(kind: &FeatureKind) -> Option<NumberFormat<'_>> {
+    match kind {
+        FeatureKind::Numeric { notation: Notation::Formatted { prefix, suffix, thousands, decimal }, .. } => {
+            Some(NumberFormat { prefix, suffix, thousands: *thousands, decimal: *decimal })
+        }
+        _ => None,
     }
 }
 
 /// The words of a column, which is one feature or one feature per word.
 fn words(features: &[Feature]) -> Vec<&str> {
     match features {
-        [single] => single.words().iter().map(String::as_str).collect(),
-        group => group.iter().filter_map(|feature| Some(feature.one_hot.as_ref()?.category.as_str())).collect(),
+        [single] => single.own_words().iter().map(String::as_str).collect(),
+        group => group
+            .iter()
+            .filter(|feature| !feature.mixed)
+            .filter_map(|feature| Some(feature.one_hot.as_ref()?.category.as_str()))
+            .collect(),
     }
 }
 
@@ -177,27 +217,27 @@ pub struct InterpretedValue {
     /// Whether it is out of bounds, so that a bound replaces it.
     pub clamped: bool,
     /// Its level, as a value or an interval of values.
-    pub level: Option<String>,
+    pub level: Option<LevelText>,
     /// Its position between the bounds, or among the words, from 0 to 1.
     pub place: Option<f64>,
 }
 
 /// Interprets a value of a column as a search does.
-pub fn interpret(schema: &Schema, name: &str, text: &str) -> Result<InterpretedValue, String> {
+pub fn interpret(schema: &Schema, name: &str, text: &str) -> Result<InterpretedValue, SchemaError> {
     let columns = schema.columns();
     let Some(column) = columns.iter().find(|column| column.name == name) else {
-        return Err(schema.named(name).err().map_or_else(
-            || format!("{name:?} is part of a one-hot column; give the value of the column instead"),
-            |error| error.to_string(),
-        ));
+        let reason = "it is part of a one-hot column; give the value of the column instead";
+        let part = || SchemaError::Invalid { feature: name.into(), reason: reason.into() };
+        return Err(schema.named(name).err().unwrap_or_else(part));
     };
     let features = &schema.features()[column.features.clone()];
     let first = &features[0];
     let value = Value::from(text);
     let mut encoded = vec![];
-    schema.encode_column(column, &value, &mut encoded).map_err(|error| error.to_string())?;
+    schema.encode_column(column, &value, &mut encoded)?;
     // Every column has at least one feature, and every feature one level.
-    let Some(own) = encoded.first().copied() else { return Err(format!("{name:?} has no level")) };
+    let no_level = || SchemaError::Invalid { feature: name.into(), reason: "it has no level".into() };
+    let own = encoded.first().copied().ok_or_else(no_level)?;
     let missing = schema.is_missing(column, &value);
     let (level, place) = match (&first.kind, features) {
         (FeatureKind::Numeric { scale, .. }, _) => {
@@ -207,11 +247,14 @@ pub fn interpret(schema: &Schema, name: &str, text: &str) -> Result<InterpretedV
         }
         (_, [_, _, ..]) => {
             let hit = encoded.iter().position(|encoded| encoded.level > 0);
-            (hit.map(|hit| words(features)[hit].to_owned()), hit.map(|hit| relative_position(hit, features.len())))
+            (
+                hit.map(|hit| LevelText::Value(words(features)[hit].to_owned())),
+                hit.map(|hit| relative_position(hit, features.len())),
+            )
         }
         (_, _) => {
             let shown = first.show_level(own.level);
-            let hit = shown.as_ref().and_then(|shown| first.words().iter().position(|word| word == shown));
+            let hit = shown.as_ref().and_then(|shown| first.words().iter().position(|word| *word == shown.to_string()));
             (shown, hit.map(|hit| relative_position(hit, first.words().len())))
         }
     };
@@ -266,7 +309,7 @@ mod tests {
             [("age", "number"), ("since", "date"), ("grade", "ordinal"), ("city", "category"), ("housing", "category")]
         );
         let [age, since, grade, city, _] = &offered.columns[..] else { panic!("wrong number of columns") };
-        assert_eq!((age.min.as_deref(), age.max.as_deref(), age.unit), (Some("20"), Some("60"), Some("years")));
+        assert_eq!((age.min.as_deref(), age.max.as_deref(), age.unit), (Some("20"), Some("60"), Some(&"years".into())));
         assert!(age.suggest_immutable && age.default.is_none() && age.ordered && !city.ordered);
         assert_eq!((since.min.as_deref(), since.max.as_deref()), (Some("1970-01-01"), Some("1970-01-11")));
         assert_eq!((&grade.words[..], grade.default), (&["low", "middle", "high"][..], Some("low")));
@@ -285,9 +328,9 @@ mod tests {
         assert_eq!(place("city", "B"), Some(1.0));
         assert_eq!(place("housing", "own"), Some(1.0));
         let beyond = interpret(&schema, "age", "70").unwrap();
-        assert!(beyond.clamped && beyond.level.as_deref() == Some("60") && beyond.place == Some(1.0));
+        assert!(beyond.clamped && beyond.level == Some(LevelText::Value("60".into())) && beyond.place == Some(1.0));
         let missing = interpret(&schema, "grade", "").unwrap();
-        assert!(missing.missing && missing.level.as_deref() == Some("low"));
+        assert!(missing.missing && missing.level == Some(LevelText::Value("low".into())));
         for (name, text) in [("age", "old"), ("age", ""), ("city", "C"), ("city=A", "yes"), ("nothing", "1")] {
             assert!(interpret(&schema, name, text).is_err(), "{name} {text}");
         }

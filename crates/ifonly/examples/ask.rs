@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // `connect` fetches the manifest of every server and compares them. Pins state what the user
     // expects in addition: here that one server alone learns nothing.
-    let servers = http::servers(urls, &TlsTrust::system()?, None, RetryPolicy::default())?;
+    let servers = http::servers(urls, &TlsTrust::system()?, RetryPolicy::default())?;
     let pins = Pins { threshold: Some(1), ..Pins::default() };
     let client = Client::connect(servers, &pins).await?;
 

@@ -9,7 +9,7 @@
 //! The server speaks plain HTTP, so the address should be on loopback. `ifonly serve` adds TLS,
 //! tokens, metrics and reloads.
 
-use ifonly::server::auth::tokens::Tokens;
+use ifonly::server::auth::account_tokens::AccountTokens;
 use ifonly::server::config::Limits;
 use ifonly::server::http::routes::AppState;
 use ifonly::server::{LoadedBundle, key_file};
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let loaded = LoadedBundle::new(&bundle, index.parse()?, vec![key])?;
 
     // No tokens: every client may search. No origins: web pages may not.
-    let app = AppState::new(loaded, Tokens::new(vec![], None)?, Limits::default(), vec![]);
+    let app = AppState::new(loaded, AccountTokens::new(vec![], None)?, Limits::default(), vec![]);
     let server = Server::bind(app, address.parse()?, None, None).await?;
     println!("listening on http://{}", server.address());
 

@@ -33,14 +33,14 @@
 //! the same from a [`Config`](server::Config), with tokens, TLS and reloads:
 #![cfg_attr(feature = "serve", doc = "```no_run")]
 #![cfg_attr(not(feature = "serve"), doc = "```ignore")]
-//! use ifonly::server::auth::tokens::Tokens;
+//! use ifonly::server::auth::account_tokens::AccountTokens;
 //! use ifonly::server::http::routes::AppState;
 //! use ifonly::server::{LoadedBundle, config::Limits, key_file};
 //! use ifonly::{Bundle, Server};
 //! # async fn serve(stop: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
 //! let bundle = Bundle::open("loans.bundle".as_ref())?;
 //! let loaded = LoadedBundle::new(&bundle, 1, vec![key_file::load("root.key".as_ref())?])?;
-//! let app = AppState::new(loaded, Tokens::new(vec![], None)?, Limits::default(), vec![]);
+//! let app = AppState::new(loaded, AccountTokens::new(vec![], None)?, Limits::default(), vec![]);
 //! let server = Server::bind(app, "127.0.0.1:8001".parse()?, None, None).await?;
 //! server.run(stop).await;
 //! # Ok(())
@@ -54,8 +54,8 @@
 //! use ifonly::client::transport::http::{self, TlsTrust};
 //! use ifonly::{Client, Pins, ProfileValues, WishList};
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let urls = ["https://one.example:8443".into(), "https://two.example:8443".into()];
-//! let servers = http::servers(&urls, &TlsTrust::system()?, None, RetryPolicy::default())?;
+//! let urls = ["https://one.example:8443", "https://two.example:8443"];
+//! let servers = http::servers(urls, &TlsTrust::system()?, RetryPolicy::default())?;
 //! let pins = Pins { threshold: Some(1), ..Pins::default() };
 //! let client = Client::connect(servers, &pins).await?;
 //! let profile = ProfileValues::from_json(r#"{"income": 1500, "job": "nurse"}"#)?;
@@ -78,6 +78,8 @@ extern crate self as ifonly;
 #[cfg(feature = "lab")]
 pub mod bundle_rows;
 pub mod cli;
+#[cfg(all(feature = "build", feature = "lab"))]
+pub mod linkage;
 mod local;
 
 /// Runs the example of the README as a test.

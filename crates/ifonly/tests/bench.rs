@@ -33,11 +33,12 @@ fn a_missing_program_is_an_error_that_says_how_to_build_it() {
 #[cfg(unix)]
 #[test]
 fn all_arguments_go_to_the_program_and_its_exit_code_comes_back() {
-    use std::os::unix::fs::PermissionsExt;
     let directory = directory();
-    let program = directory.path().join("ifonly-bench");
-    std::fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    // A shell writes the program. If this process did, a child that the other test starts meanwhile
+    // could inherit the open file, and the program could not be executed ("text file busy").
+    let script = r##"printf '#!/bin/sh\necho "$@"\nexit 7\n' > "$0" && chmod 755 "$0""##;
+    let written = Command::new("sh").arg("-c").arg(script).arg(directory.path().join("ifonly-bench")).status();
+    assert!(written.unwrap().success());
     for arguments in [&["--rows", "3", "--http=sealed", "--json"][..], &["--help"], &["--version"], &["-h"]] {
         let output = bench(directory.path(), arguments);
         assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));

@@ -37,7 +37,9 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
             let person = &rejected[random.below(rejected.len() as u64) as usize];
             let profile = place.profile(person);
             let ca = place.path("cert.pem");
-            let mut arguments = vec!["ask", "--json", "--ca", &ca, "--scheme", scheme, "--profile"];
+            // Every difference counts, as in the comparison below.
+            let mut arguments =
+                vec!["ask", "--json", "--tolerance", "*=0", "--ca", &ca, "--scheme", scheme, "--profile"];
             arguments.push(profile.to_str().unwrap());
             // Any order works, because servers send their index.
             servers.iter().rev().for_each(|server| arguments.extend(["--server", &server.url]));
@@ -167,7 +169,7 @@ fn faults_are_reported_and_never_become_a_result() {
                 0 => {
                     assert_eq!((&document["cost"], &document["record"]), (&right["cost"], &right["record"]), "{harm:?}")
                 }
-                5 | 6 => assert_eq!(document["error"]["code"], code, "{harm:?} {said}"),
+                5 | 6 => assert_eq!(document["error"]["exit_code"], code, "{harm:?} {said}"),
                 _ => panic!("{harm:?}: {code} {said}"),
             }
             if matches!(harm, Harm::Cut(at) | Harm::Stall(at) if at < 200) {
@@ -318,7 +320,7 @@ fn a_sighup_during_loading_causes_a_reload_afterwards() {
 fn tokens_wishes_and_profiles_work_from_the_command_line() {
     let place =
         Place::new(60, 7, &["--levels", "20", "--scheme", "gated-tables", "--scheme", "baseline", "--scheme", "gated"]);
-    let printed = fine(&["keygen", "--token", "me", "--searches", "11"]);
+    let printed = fine(&["keygen", "--token", "me", "--searches", "12"]);
     let token = printed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
     let config = format!("ledger = \"ledger\"\n{printed}");
     std::fs::write(place.path("server.toml"), config).unwrap();
@@ -332,6 +334,8 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
     for (extra, code, words) in [
         (&["--immutable", "agee"][..], 4, "did you mean \"age\"?"),
         (&["--weight", "income=0"], 4, "weight 0"),
+        (&["--weight", "income=2", "--cost", "income=up:3,down:1"], 4, "set the same cost"),
+        (&["--range", "debt=NA:50000"], 4, "is not a number"),
         (&["--range", "income=9:1"], 4, "no level lies wholly within"),
         (&["--range", "income=1:9"], 4, "no level lies wholly within"),
         (&["--only-up", "housing"], 4, "no order"),
@@ -346,9 +350,9 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
         let (found, document, said) = with(extra);
         assert_eq!(found, code, "{extra:?}: {said}");
         assert!(said.contains(words), "{extra:?}: {said}");
-        assert_eq!(document["error"]["code"], code, "{extra:?}");
+        assert_eq!(document["error"]["exit_code"], code, "{extra:?}");
     }
-    // The client noticed eight of these errors after it had connected, and ran a dummy search for
+    // The client noticed nine of these errors after it had connected, and ran a dummy search for
     // each, which the budget counts. Three searches are left: one with a result, one without a
     // matching row, and a third. The fourth exceeds the budget.
     let (code, document, said) =
@@ -377,6 +381,35 @@ fn the_demo_prints_changes_and_what_a_server_saw() {
     let document: serde_json::Value =
         serde_json::from_str(&fine(&["demo", "--rows", "300", "--scheme", "two-phase+", "--json"])).unwrap();
     assert_eq!((document["found"].as_bool(), document["servers"].as_u64()), (Some(true), Some(4)));
+}
+
+#[test]
+fn the_demo_shows_what_each_scheme_is_for() {
+    let demo = |scheme: &str| fine(&["demo", "--rows", "300", "--seed", "3", "--scheme", scheme]);
+    let nearest = "You search for the nearest accepted application";
+    let fixed = "Your age must not change";
+    let weights = "You weight changes of income by 4 and of late_payments by 9";
+    let masks = "The servers add to each distance a mask from 0 to 9 (d_min = 10).";
+    for (scheme, present) in [
+        ("baseline", [true, false, false, false]),
+        ("mask", [true, false, false, true]),
+        ("baseline+", [true, false, true, false]),
+        ("mask+", [true, false, true, true]),
+        ("two-phase", [true, true, false, false]),
+        ("single-phase", [true, true, false, false]),
+        ("linear-single-phase+", [true, true, true, false]),
+        ("dot", [false, false, false, false]),
+    ] {
+        let text = demo(scheme);
+        assert_eq!([nearest, fixed, weights, masks].map(|part| text.contains(part)), present, "{scheme}: {text}");
+    }
+    assert!(demo("mask").contains("the smallest without masks"));
+    let text = demo("dot");
+    assert!(text.contains("The accepted application with the largest inner product differs"), "{text}");
+    assert!(!text.contains("nearest") && text.contains("inner product "), "{text}");
+    let income = text.lines().find(|line| line.trim_start().starts_with("income")).expect("a changed income");
+    let theirs: u64 = income.split('|').nth(2).unwrap().trim().parse().unwrap();
+    assert!(theirs <= 120_000, "{income}");
 }
 
 #[test]

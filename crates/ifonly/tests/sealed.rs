@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 async fn connect(numbers: &Numbers) -> (Loopback, Client) {
     let servers = Loopback::start(&numbers.bundle(), None, vec![], &[]).await.unwrap();
     let trust = TlsTrust::system().unwrap();
-    let transports = http::servers(servers.urls(), &trust, None, RetryPolicy::default()).unwrap();
+    let transports = http::servers(servers.urls(), &trust, RetryPolicy::default()).unwrap();
     let client = Client::connect(transports, &Pins::default()).await.unwrap();
     (servers, client)
 }

@@ -12,7 +12,7 @@ use ifonly_client::Transport;
 use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_server::LoadedBundle;
 use ifonly_server::peers::RandomnessMode;
-use questions::{COUNTS, Numbers, QueryCounts, Question, name};
+use questions::{COUNTS, Numbers, QueryCounts, Question, TOP, name};
 use std::sync::Arc;
 use support::{Place, PortReservation, Server, fine};
 use tokio::runtime::Runtime;
@@ -27,7 +27,7 @@ async fn serve(numbers: &Numbers, randomness: [RandomnessMode; 3]) -> (Loopback,
     let peers = tls.peers(randomness, Ok).await.unwrap();
     let options = LoopbackOptions { tls: Some(tls), peers, ..LoopbackOptions::default() };
     let servers = Loopback::serve((1..=3).map(load).collect(), options).await.unwrap();
-    let transport = |url: &String| Arc::new(HttpServer::new(url, &trust, None).unwrap()) as Arc<dyn Transport>;
+    let transport = |url: &String| Arc::new(HttpServer::new(url, &trust).unwrap()) as Arc<dyn Transport>;
     let client = Client::connect(servers.urls().iter().map(transport).collect(), &Pins::default()).await.unwrap();
     (servers, client)
 }
@@ -83,13 +83,15 @@ fn servers_with_different_randomness_modes_refuse_the_session() {
 }
 
 /// Builds a bundle of these numbers for three servers. Returns the trusted certificate.
-fn built(place: &Place, numbers: &Numbers) -> TlsTrust {
+fn built(place: &Place, numbers: &Numbers, extra: &[&str]) -> TlsTrust {
     let header: Vec<String> = (0..3).map(name).collect();
     let lines = numbers.rows.iter().map(|row| row.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
     let text: String = [header.join(",")].into_iter().chain(lines).map(|line| line + "\n").collect();
     std::fs::write(place.path("numbers.csv"), text).unwrap();
     let (data, bundle) = (place.path("numbers.csv"), place.path("bundle"));
-    fine(&["build", &data, "-o", &bundle, "--servers", "3", "--scheme", "sealed", "--scale", "exact"]);
+    let build = ["build", &data, "-o", &bundle, "--servers", "3", "--scheme", "sealed", "--scale", "exact"];
+    let top = ["--top-limit", &TOP.to_string()];
+    fine(&[&build[..], &top, extra].concat());
     TlsTrust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
 }
 
@@ -101,14 +103,14 @@ fn digits(random: &mut SeededRandom) -> Numbers {
 }
 
 fn transport(server: &Server, trust: &TlsTrust) -> Arc<dyn Transport> {
-    Arc::new(HttpServer::new(&server.url, trust, None).unwrap())
+    Arc::new(HttpServer::new(&server.url, trust).unwrap())
 }
 
 #[test]
 fn three_processes_have_the_results_of_brute_force_in_both_randomness_modes() {
     let mut random = SeededRandom::new(33);
     let (numbers, place) = (digits(&mut random), Place::empty());
-    let trust = built(&place, &numbers);
+    let trust = built(&place, &numbers, &[]);
     let mut counts = QueryCounts::default();
     for extra in [&[][..], &["--randomness", "keys"]] {
         let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
@@ -126,10 +128,47 @@ fn three_processes_have_the_results_of_brute_force_in_both_randomness_modes() {
 }
 
 #[test]
+fn a_search_finds_no_row_if_fewer_rows_match_than_the_floor() {
+    const FLOOR: usize = 6;
+    let mut random = SeededRandom::new(35);
+    let (numbers, place) = (digits(&mut random), Place::empty());
+    let trust = built(&place, &numbers, &["--floor", &FLOOR.to_string()]);
+    let described = fine(&["inspect", &place.path("bundle")]);
+    assert!(described.contains("fewer than 6 rows that match finds no record"), "{described}");
+    let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
+    let servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &reservations)).collect();
+    let transports = servers.iter().map(|server| transport(server, &trust)).collect();
+    let (mut below, mut reached) = (0, 0);
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(transports, &Pins::default()).await.unwrap();
+        for _ in 0..30 {
+            let mut question = numbers.question(&mut random);
+            below += usize::from((1..FLOOR).contains(&question.costs.len()));
+            reached += usize::from(question.costs.len() >= FLOOR);
+            if question.costs.len() < FLOOR {
+                question.costs.clear();
+            }
+            question.check(&client.ask(&question.values(), &question.wishes).await.unwrap(), "floor");
+        }
+    });
+    assert!(below > 3 && reached > 3, "{below} searches below the floor, {reached} not");
+    // Other schemes cannot keep a floor, and a floor above the number of rows hides every row.
+    let (data, bundle) = (place.path("numbers.csv"), place.path("other"));
+    for (extra, reason) in [
+        (["--floor", "6", "--scheme", "gated-tables"], "needs sealed as the only scheme"),
+        (["--floor", "66", "--scheme", "sealed"], "must be in 1..=65"),
+    ] {
+        let output = support::ifonly(&[&["build", &data, "-o", &bundle, "--servers", "3"][..], &extra].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(reason) && error.contains("--floor"), "{error}");
+    }
+}
+
+#[test]
 fn sealed_searches_work_at_every_frontend_and_after_the_death_of_one() {
     let mut random = SeededRandom::new(34);
     let (numbers, place) = (digits(&mut random), Place::empty());
-    let trust = built(&place, &numbers);
+    let trust = built(&place, &numbers, &[]);
     let mut counts = QueryCounts::default();
     // Servers 1 and 2 have two frontends each.
     let reservations: [[PortReservation; 3]; 2] =

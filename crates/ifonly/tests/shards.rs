@@ -56,7 +56,7 @@ fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
     let trust = http::TlsTrust::system().unwrap();
     // On a busy machine a frontend may not have found its shards yet.
     let retrying = RetryPolicy { attempts: 60, ..RetryPolicy::default() };
-    let servers = http::servers(urls, &trust, None, retrying).unwrap();
+    let servers = http::servers(urls, &trust, retrying).unwrap();
     let manifest: Manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
     for instance in manifest.instances() {
         let ranges = manifest.schema().max_levels();
@@ -66,7 +66,7 @@ fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
         while let Some(step) = search.next(random) {
             let answers = servers.iter().map(|server| {
                 let (message, mut answer) = (step.messages[0].to_vec().into(), vec![]);
-                let call = ServerRequest { route: step.route, message, length: step.response_length };
+                let call = ServerRequest { route: step.route, message, length: step.response_length, credential: None };
                 let sent = server.send(call, &mut answer);
                 runtime.block_on(sent).unwrap_or_else(|error| panic!("{}: {error}", server.name()));
                 answer
@@ -165,6 +165,7 @@ impl Http2 {
     /// Sends a request and waits for the response headers.
     fn request(address: &str, message: &[u8]) -> Http2 {
         let mut stream = Http2(std::net::TcpStream::connect(address).unwrap());
+        stream.0.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         // Sets the initial window of streams to 0.
         stream.frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
@@ -212,7 +213,8 @@ impl Http2 {
 
 #[test]
 fn servers_with_any_number_of_shards_run_sealed_searches() {
-    let place = Place::new(60, 5, &["--servers", "3", "--scheme", "sealed", "--levels", "20", "--scale", "paper"]);
+    let build = ["--servers", "3", "--scheme", "sealed", "--top-limit", "2", "--levels", "20", "--scale", "paper"];
+    let place = Place::new(60, 5, &build);
     let summary =
         serde_json::from_str::<serde_json::Value>(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
     let truth = Truth::new(&summary["manifest"]);
@@ -252,6 +254,45 @@ fn servers_with_any_number_of_shards_run_sealed_searches() {
     }
 }
 
+#[test]
+fn groups_are_found_by_sealed_searches_with_and_without_shards() {
+    let mut place = Place::empty();
+    place.rows = support::table(300, 9);
+    let schema = place.path("schema.toml");
+    std::fs::write(&schema, "keep = ['housing']\n").unwrap();
+    let deployment = ["--servers", "3", "--scheme", "sealed", "--top-limit", "2", "--levels", "20", "--scale", "paper"];
+    let build = [&deployment[..], &["--group", "5", "--schema", &schema]].concat();
+    place.build("bundle", &place.rows, &build);
+    let shown = fine(&["inspect", &place.path("bundle")]);
+    assert!(shown.contains("stands for at least 5 accepted people; nobody's own record"), "{shown}");
+    let bundle = Bundle::open(place.path("bundle").as_ref()).unwrap();
+    let record = |text: &[u8]| -> [String; 4] {
+        let record = ifonly_values::record::Record::of(bundle.manifest(), text).unwrap();
+        COLUMNS.map(|name| record.value(name).unwrap().to_owned())
+    };
+    let records: Vec<[String; 4]> = bundle.texts().map(record).collect();
+    let truth = Truth::new(&serde_json::to_value(bundle.manifest()).unwrap());
+    let people: Vec<&[String; 4]> = place.rows.iter().filter(|row| !row.1).map(|row| &row.0).take(2).collect();
+    for counts in [[0; 3], [2, 0, 0]] {
+        let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
+        let (servers, _shards): (Vec<Server>, Vec<Vec<Server>>) = (1..)
+            .zip(counts)
+            .map(|(index, count)| sealed_server(&place, index, count, records.len(), &reservations))
+            .unzip();
+        for person in &people {
+            let found = ask_sealed(&place, person, &servers);
+            let costs: Vec<(f64, f64)> = records.iter().map(|row| truth.table_cost(person, row)).collect();
+            let best = costs.iter().map(|cost| cost.0).fold(f64::INFINITY, f64::min);
+            // The cost shown is that of the exact values; servers compare the quantised ones.
+            let shown = found["cost"].as_f64().unwrap();
+            let is_nearest = |cost: &(f64, f64)| (cost.1 - shown).abs() < 1e-9 && cost.0 < best + 1e-6;
+            assert!(costs.iter().any(is_nearest), "{found}, but {best}");
+            assert!(found["group"]["at_least"].as_u64() >= Some(5), "{found}");
+            assert_eq!(found["notes"][0]["code"], "stands-for", "{found}");
+        }
+    }
+}
+
 /// Starts one of three servers with `count` shards, or without shards if `count` is 0. Waits until
 /// it is ready.
 fn sealed_server(
@@ -280,7 +321,8 @@ fn sealed_server(
 fn ask_sealed(place: &Place, person: &[String; 4], servers: &[Server]) -> serde_json::Value {
     let (profile, ca) = (place.profile(person), place.path("cert.pem"));
     let mut arguments = vec!["ask", "--json", "--ca", &ca, "--profile", profile.to_str().unwrap()];
-    arguments.extend(["--scheme", "sealed", "--top", "2"]);
+    // Every difference counts, as in the comparison with brute force.
+    arguments.extend(["--scheme", "sealed", "--top", "2", "--tolerance", "*=0"]);
     servers.iter().for_each(|server| arguments.extend(["--server", &server.url]));
     serde_json::from_str(&fine(&arguments)).unwrap()
 }
@@ -374,9 +416,15 @@ fn admin_of(server: &mut Server) -> String {
     line.trim().strip_prefix("admin on http://").unwrap_or_else(|| panic!("{line:?}")).to_owned()
 }
 
-/// Waits until a condition holds. The test runner limits the time.
+/// How long a test waits for a server. A loaded machine needs many seconds.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Waits until a condition holds.
+#[track_caller]
 fn until(holds: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + DEADLINE;
     while !holds() {
+        assert!(std::time::Instant::now() < deadline, "this did not hold within {DEADLINE:?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
@@ -471,6 +519,7 @@ fn problem(place: &Place, address: &str) -> String {
         message.len()
     );
     let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     std::io::Write::write_all(&mut stream, &[head.as_bytes(), &message].concat()).unwrap();
     let mut response = vec![];
     std::io::Read::read_to_end(&mut stream, &mut response).unwrap();

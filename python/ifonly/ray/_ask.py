@@ -140,7 +140,7 @@ class Searcher:
     def __repr__(self) -> str:
         return self._name
 
-    async def part(self, columns: list[str], rows: list[list[str]]) -> list[tuple[str | None, str | None, str | None]]:
+    async def part(self, columns: list[str], rows: list[list[str | float]]) -> list[tuple[str | None, str | None, str | None]]:
         """Returns for every person the answer's JSON, or the kind and text of an error."""
         people = [dict(zip(columns, row)) for row in rows]
         slots = asyncio.Semaphore(self._concurrency)
@@ -169,7 +169,7 @@ class Searcher:
         await asyncio.sleep(self._next - now)
         self._next += 1.0 / self._rate
 
-    async def _one(self, person: dict[str, str]) -> tuple[str | None, str | None, str | None]:
+    async def _one(self, person: dict[str, str | float]) -> tuple[str | None, str | None, str | None]:
         begun, wait = time.monotonic(), 0.5
         while True:
             try:

@@ -76,14 +76,15 @@ def build(
         raise TypeError(f"ifonly.ray.build() got an unexpected keyword argument {unknown[0]!r}")
     wanted |= {**options, "data": data, "output": output, "accepted": accepted}
 
-    def builder(given: Any, chosen: str, settings: str | None, mask: object, bar: Bar) -> _build.Report:
+    def builder(given: Any, chosen: str, settings: str | None, mask: object, model: _build.Model | None, bar: Bar) -> _build.Report:
         # Workers run in other directories, so the path must be absolute.
-        chosen = json.dumps({**json.loads(chosen), "output": os.path.abspath(output)})
+        absolute = {key: os.path.abspath(path) for key, path in json.loads(chosen).items() if key in ("output", "cuts")}
+        chosen = json.dumps({**json.loads(chosen), **absolute})
         _ifonly.Build.check(chosen)
         with _ray_running(address):
             if not is_dataset(given):
-                return _from_files(_files(given), chosen, settings, _Workers(num_cpus, bar), int(part_bytes))
-            return _from_dataset(given, chosen, settings, _Workers(num_cpus, bar), int(part_bytes))
+                return _from_files(_files(given), chosen, settings, _Workers(num_cpus, bar, model), int(part_bytes))
+            return _from_dataset(given, chosen, settings, _Workers(num_cpus, bar, model), int(part_bytes))
 
     return _build.build_by(builder, wanted)
 
@@ -168,8 +169,8 @@ class Rows:
 class _Workers:
     """Distributes the tasks of a build."""
 
-    def __init__(self, num_cpus: float, bar: Bar) -> None:
-        self.num_cpus, self.bar = num_cpus, bar
+    def __init__(self, num_cpus: float, bar: Bar, model: _build.Model | None) -> None:
+        self.num_cpus, self.bar, self.model = num_cpus, bar, model
 
     def build(self, build: _ifonly.Build, parts: Sequence[str], rows: Rows) -> _build.Report:
         directory = None
@@ -189,10 +190,12 @@ class _Workers:
         encoded = self._each("encoding", _encode, parts, directory, work=work, plan=plan, rows=rows)
         results: list[tuple[str, int]] = [tuple(json.loads(one)) for one in encoded]
         tallies = [tally for tally, _ in results]
+        # Groups need all rows, so this process makes them. A grouped build has one part from here.
+        self.bar.at(0, "grouping")
+        plan, tallies, counts = build.group(plan, tallies, self.model)
         manifest = build.manifest(plan, tallies)
         build.write_worker_key()
-        counts = [str(count) for _, count in results]
-        for _ in self._each("signing", _sign, counts, directory, manifest=manifest, threads=max(1, int(self.num_cpus))):
+        for _ in self._each("signing", _sign, [str(count) for count in counts], directory, manifest=manifest, threads=max(1, int(self.num_cpus))):
             pass
         return build.assemble(plan, tallies, lambda _, share: self.bar.at(share, "assembling"))
 

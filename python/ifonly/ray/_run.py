@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import _ifonly
+from .. import _tables
 from .._progress import Bar
 from ..errors import InputError, ServersError
 from ..results import Answer
@@ -104,7 +104,7 @@ class Run:
             raise ServersError(f"{failure}; {counts['searches']} searches are stored in {self._folder}, and the same call resumes the run")
         return RunResult(self._folder, counts["searches"], counts["found"], counts["errors"], counts["before"])
 
-    def _profiles(self, chunk: Any) -> tuple[list[str], list[list[str]], list[Any] | None]:
+    def _profiles(self, chunk: Any) -> tuple[list[str], list[list[str | float]], list[Any] | None]:
         ids = None
         if self._id is not None:
             if self._id not in chunk.column_names:
@@ -112,7 +112,7 @@ class Run:
             ids = chunk.column(self._id).to_pylist()
         # A pandas index is not a column, even if pandas wrote it into a file.
         features = [name for name in chunk.column_names if name != self._id and not name.startswith("__index_level_")]
-        columns, rows = _ifonly.rows(chunk.select(features), "people")
+        columns, rows = _tables.people(chunk.select(features), "people")
         return columns, rows, ids
 
     def _path(self, number: int) -> Path:

@@ -10,6 +10,11 @@ export interface Pins {
   signer?: string | null;
   /** The operators in the order of their indices: a name, or `NAME=ADDRESS`. */
   operators?: string[] | null;
+  /**
+   * For trials: allows two servers with the same host. One operator then gets two shares. Scripts
+   * cannot see certificates, so only the host is compared.
+   */
+  allow_same_host?: boolean;
 }
 
 /** A server's address, and a token if the operator requires one. */
@@ -22,40 +27,60 @@ export interface Server {
 export type Profile = Record<string, string | number | boolean | null>;
 
 export type Value = string | number;
+export type WaysBy = "feature" | "set";
 export type Metric = "l2" | "l1" | "mad" | "count";
 
 /** A user's wishes. All are optional. */
 export interface Wishes {
   /** Features that must not change. */
   immutable?: string[];
-  /** If not empty, only these features may change. */
+  /** The only features that may change; default: all. */
   features_to_vary?: string[];
-  /** Whether features that the institution marks as hard to change must not change. */
+  /** Also keep the features that the institution marks as hard to change. */
   suggested_immutable?: boolean;
-  /** Weight of a change of a feature: 0.01 to 1000. */
+  /** Factor for the cost of a feature, from 0.01 to 1000; default 1. */
   weights?: Record<string, number>;
-  /** Weights of an increase and of a decrease. */
+  /** One factor for rising and one for falling values of a feature. */
   asymmetric?: Record<string, [up: number, down: number]>;
-  /** Metric of single features, instead of `metric`. */
+  /** Metric of one feature, if it differs from the metric of the others. */
   prices?: Record<string, Metric>;
-  /** Cost of each target value, instead of a metric. */
+  /** Cost of each target value, per feature; replaces the metric. */
   costs?: Record<string, [Value, number][]>;
-  /** Permitted range of a feature, inclusive; null leaves a bound open. */
+  /** Permitted range of a feature, inclusive; a missing bound is open. */
   ranges?: Record<string, [Value | null, Value | null]>;
   /** Permitted values of a feature. */
   permits?: Record<string, Value[]>;
-  /** Features that must not fall. */
+  /** Features whose value must not fall. */
   only_up?: string[];
-  /** Features that must not rise. */
+  /** Features whose value must not rise. */
   only_down?: string[];
-  /** Metric of all features. */
+  /** Cost metric: l2 (default), l1, mad or count. */
   metric?: Metric;
-  /** Maximum number of features that change. Fewer changes are preferred. */
+  /** Return only rows that change at most this many features; prefer fewer changes. */
   max_changes?: number | null;
-  /** Number of nearest records to fetch; visible to the servers. */
+  /** Differences that count as unchanged; default: half a per cent. */
+  tolerance?: Record<string, Value>;
+  /** Number of nearest rows to fetch (visible to the servers). */
   top?: number;
-  /** The scheme to use; visible to the servers. The default is the manifest's. */
+  /** Number of different ways, one search each (visible to the servers). */
+  ways?: number;
+  /** What a further way holds: feature, the costliest of the way before, or set, all it changed. */
+  ways_by?: WaysBy;
+  /** Scheme to use; default: that of the manifest (visible to the servers). */
   scheme?: string | null;
+}
+
+/** A level: one value, or a range of values; null means an open end. */
+export type Level = string | { low: string | null; high: string | null } | { above: string; high: string };
+
+/** An argument of a message. */
+export type Argument = null | number | Level | Argument[];
+
+/** A message for the user: a code with arguments, for translation, and the text in English. */
+export interface Message {
+  code: string;
+  arguments: Record<string, Argument>;
+  message: string;
 }
 
 /** A difference between the user and a record. */
@@ -65,6 +90,8 @@ export interface Change {
   theirs: Value;
   /** Whether both values have the same level. */
   same_level: boolean;
+  /** Whether the difference counts as unchanged. */
+  within_tolerance: boolean;
   /** Contribution to the cost; null if costs count levels. */
   contribution: number | null;
 }
@@ -72,41 +99,104 @@ export interface Change {
 /** One of the nearest accepted records. */
 export interface Explanation {
   cost: number;
+  /** The answer in one English sentence. */
+  sentence: string;
   record: Record<string, Value>;
+  /** What the record stands for; absent if it is one person's original row. */
+  group?: Group;
   changes: Change[];
+  /** Features that this way holds, in addition to the wishes. */
+  held?: string[];
+}
+
+/** The group of accepted people that a record stands for. */
+export interface Group {
+  at_least: number;
+  at_most: number;
+  /** Accepted people among all near the record, in percent; null if the data has no others. */
+  accepted_percent: number | null;
+}
+
+/** How accepted people were grouped. */
+export interface GroupTerms {
+  method: string;
+  k: number;
+  keep: string[];
+  sensitive: string[];
+  l: number;
+  left_out: number;
 }
 
 /** The output of `ifonly ask --json`. */
 export interface Answer {
   found: boolean;
   cost: number | null;
+  /** The answer in one English sentence. */
+  sentence: string | null;
   record: Record<string, Value> | null;
+  group?: Group;
   changes: Change[];
   /** All records, nearest first, if more than one was requested. */
   nearest?: Explanation[];
+  /** The different ways that were found, if more than one was requested. */
+  ways?: Explanation[];
   scheme: string;
   servers: number;
   bytes_up: number;
   bytes_down: number;
   /** Number of matching rows; null if the scheme does not reveal it. */
   matching_rows: number | null;
-  dataset: { name: string; version: string };
+  dataset: Dataset;
   /** Indices of servers whose wrong answers were corrected. */
   lying_servers: number[];
   /** Servers that failed but were tolerated, with the reason. */
-  server_failures: string[];
-  wishes: string[];
-  notes: string[];
+  server_failures: ServerFailure[];
+  /** The wishes that decided which rows match. */
+  wishes: Message[];
+  notes: Message[];
+}
+
+/** A text for users: the same in all languages, or one per language tag. */
+export type LocalizedText = string | Record<string, string>;
+
+/** Phrases for a change of a number, such as "{n} more income a year". */
+export interface Phrases {
+  more?: LocalizedText;
+  less?: LocalizedText;
+  /** For a value that is higher by 1. */
+  one_more?: LocalizedText;
+  one_less?: LocalizedText;
 }
 
 export type Kind = "number" | "date" | "timestamp" | "ordinal" | "category";
+
+/** The dataset of a manifest. */
+export interface Dataset {
+  name: string;
+  version: string;
+  /** The accept condition in words. */
+  accepted?: string;
+  /** How a found case is described: "was accepted". */
+  outcome?: LocalizedText;
+  /** Columns that the build excluded by itself. */
+  excluded?: string[];
+  groups?: GroupTerms;
+}
 
 /** A column of the data, as a form needs it. */
 export interface Column {
   name: string;
   kind: Kind;
-  unit: string | null;
-  description: string | null;
+  unit: LocalizedText | null;
+  description: LocalizedText | null;
+  /** The name for users, if it differs from `name`. */
+  label: LocalizedText | null;
+  /** The section of the form. */
+  section: LocalizedText | null;
+  /** Phrases for a higher and a lower value, with `{n}` for the difference. */
+  phrases: Phrases;
+  /** The labels of words. */
+  word_labels: Record<string, LocalizedText>;
   /** Replaces a missing value; null if a value is required. */
   default: string | null;
   suggest_immutable: boolean;
@@ -116,6 +206,8 @@ export interface Column {
   deviation: boolean;
   min: string | null;
   max: string | null;
+  /** How the data writes its numbers, if not as plain numbers. */
+  notation: { prefix: string; suffix: string; thousands: string | null; decimal: string } | null;
   words: string[];
 }
 
@@ -137,7 +229,7 @@ export interface Scheme {
 
 /** What the servers offer. */
 export interface Inspection {
-  dataset: { name: string; version: string };
+  dataset: Dataset;
   digest: string;
   rows: number;
   threshold: number;
@@ -150,14 +242,14 @@ export interface Inspection {
   schemes: Scheme[];
   columns: Column[];
   /** Servers that could not be reached, with the reason. */
-  server_failures: string[];
+  server_failures: ServerFailure[];
 }
 
 /** How a value is interpreted. */
 export interface InterpretedValue {
   missing: boolean;
   clamped: boolean;
-  level: string | null;
+  level: Level | null;
   /** Position between the bounds, from 0 to 1. */
   place: number | null;
 }
@@ -184,7 +276,7 @@ export interface SentMessage {
   ones: number;
 }
 
-/** Why one server gave no answer. */
+/** Why one server gave no answer. The English text continues a sentence about the server. */
 export interface ServerFailure {
   server: string;
   code: string;
@@ -199,15 +291,20 @@ export class IfonlyError extends Error {
    */
   readonly kind: "input" | "servers" | "integrity" | "machine";
   readonly code: string;
+  readonly arguments: Record<string, Argument>;
   readonly features: string[];
   readonly servers: ServerFailure[];
+  /** If the servers serve different manifests: each server and the digest of its manifest. */
+  readonly manifests: [server: string, digest: string][];
 
   constructor(problem: Partial<IfonlyError> & { message: string }) {
     super(problem.message);
     this.name = "IfonlyError";
     this.kind = problem.kind ?? "machine";
     this.code = problem.code ?? "other";
+    this.arguments = problem.arguments ?? {};
     this.features = problem.features ?? [];
     this.servers = problem.servers ?? [];
+    this.manifests = problem.manifests ?? [];
   }
 }

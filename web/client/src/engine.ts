@@ -1,6 +1,6 @@
 // The WebAssembly engine behind a small interface, to run it in this thread or in a worker.
 
-import init, { connect, WasmClient } from "../wasm/ifonly.js";
+import init, { connect, type WasmClient } from "../wasm/ifonly.js";
 import { IfonlyError, type Progress } from "./data.ts";
 
 /** A call of the engine: a method of a client, or `connect`. */

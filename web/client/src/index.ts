@@ -2,7 +2,7 @@
 //
 // In a browser the engine runs in a Web Worker, in Node in this thread. Profiles stay in memory.
 
-import type { Answer, Inspection, InterpretedValue, Pins, Profile, Progress, SentMessage, Server, Wishes } from "./data.ts";
+import type { Answer, Inspection, InterpretedValue, Message, Pins, Profile, Progress, SentMessage, Server, Wishes } from "./data.ts";
 import { Direct, type Engine } from "./engine.ts";
 import { Remote } from "./remote.ts";
 
@@ -94,7 +94,7 @@ export class Connection {
   }
 
   /** Checks a search and returns notes for the user; throws if it is invalid. Sends nothing. */
-  async check(profile: Profile, wishes: Wishes = {}): Promise<string[]> {
+  async check(profile: Profile, wishes: Wishes = {}): Promise<Message[]> {
     return JSON.parse(await this.#run("check", [JSON.stringify(profile), JSON.stringify(wishes)]));
   }
 

@@ -1,4 +1,5 @@
-// Reads the servers from the page's address (?server=…&server=…) or from config.json beside it.
+// Reads config.json beside the page. The page's address (?server=…&server=…) names servers only if
+// that file names none: a link must not replace the servers or the pins that the host has chosen.
 // Then adds a content security policy that allows connections only to these servers. An added
 // policy can only restrict the one in the HTML.
 
@@ -9,24 +10,30 @@ export interface Config {
   pins: Pins;
   /** Example values, for demonstrations. */
   example: Profile | null;
+  /** Who hosts this page, if the host says so. */
+  host: string | null;
+  /** Who made the decisions, if the host says so. */
+  institution: string | null;
 }
 
+export const NO_CONFIG: Config = { servers: [], pins: {}, example: null, host: null, institution: null };
+
+/** The configuration. Throws if the file exists but cannot be read: its pins would be lost. */
 export async function readConfig(): Promise<Config> {
-  const query = new URLSearchParams(location.search);
-  const named = query.getAll("server");
-  const config: Config = { servers: named, pins: {}, example: null };
-  if (named.length > 0) return config;
-  try {
-    const response = await fetch("config.json", { cache: "no-store" });
-    const found = response.ok ? await response.json() : {};
-    const texts = (list: unknown): string[] => (Array.isArray(list) ? list.filter((item) => typeof item === "string") : []);
-    config.servers = texts(found.servers);
-    config.pins = found.pins ?? {};
-    config.example = found.example ?? null;
-  } catch {
-    // Without the file the page asks the user for servers.
-  }
-  return config;
+  const response = await fetch("config.json", { cache: "no-store" });
+  if (!response.ok && response.status !== 404) throw new Error(`config.json: HTTP ${response.status}`);
+  const found = response.ok ? await response.json() : {};
+  const texts = (list: unknown): string[] => (Array.isArray(list) ? list.filter((item) => typeof item === "string") : []);
+  const name = (value: unknown) => (typeof value === "string" && value.trim() !== "" ? value : null);
+  const configured = texts(found.servers);
+  const named = new URLSearchParams(location.search).getAll("server");
+  return {
+    servers: configured.length > 0 ? configured : named,
+    pins: found.pins ?? {},
+    example: found.example ?? null,
+    host: name(found.host),
+    institution: name(found.institution),
+  };
 }
 
 /** Restricts this page and its workers to these addresses. Returns false if one is invalid. */

@@ -21,8 +21,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
 }
 
 /** Creates an SVG element. */
-export function svg(tag: string, attributes: Attributes = {}, ...children: (Child | Child[])[]) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
+export function svg(tag: string, attributes: Attributes = {}, ...children: (Child | Child[])[]): SVGElement {
+  return fill(document.createElementNS(SVG, tag) as SVGElement, attributes, children);
 }
 
 let last = 0;

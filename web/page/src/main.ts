@@ -1,84 +1,143 @@
-// The page: reads the configuration, connects to the servers, shows the form, searches and shows
-// the answer. All state is in memory.
+// The page: connects to the operators and leads through its steps. Each step is a screen of its
+// own. All state is in memory; nothing enters the address or the history.
 
-import { connect, start, type Connection, type Engine, type Inspection, type Server } from "../../client/src/index.ts";
+import { connect, start as startEngine, type Connection, type Engine, type Inspection, type Server } from "../../client/src/index.ts";
 import { IfonlyError } from "../../client/src/data.ts";
-import { showAnswer } from "./answer.ts";
-import { readConfig, restrictConnections, type Config } from "./config.ts";
-import { h, unique } from "./dom.ts";
-import { Draft } from "./draft.ts";
-import { showFailure } from "./failure.ts";
-import { Form } from "./form.ts";
+import { found, showAnswer } from "./answer/answer.ts";
+import { showNone } from "./answer/none.ts";
+import { NO_CONFIG, readConfig, restrictConnections, type Config } from "./config.ts";
+import { Deployment } from "./deployment.ts";
+import { h } from "./dom.ts";
+import { bounds, Draft } from "./draft.ts";
+import { away, broken, contradiction } from "./failure.ts";
 import { Format } from "./format.ts";
-import { Running } from "./progress.ts";
-import { de } from "./texts/de.ts";
-import { en, type Texts } from "./texts/en.ts";
+import type { Language } from "./input/readings.ts";
+import { LANGUAGES, load, pick } from "./languages.ts";
+import { About } from "./steps/about.ts";
+import { footer, header, steps, type Step } from "./steps/frame.ts";
+import { addresses, start } from "./steps/start.ts";
+import { wishes } from "./steps/wish_texts.ts";
+import { WishesStep } from "./steps/wishes.ts";
+import { Working } from "./steps/working.ts";
+import type { Texts } from "./texts/en.ts";
+import { Words } from "./words.ts";
 
 declare const WASM: { name: string; integrity: string };
 declare const WORKER: string;
-declare const VERSION: string;
 
-const LANGUAGES: Record<string, Texts> = { en, de };
+/** The page looks again for operators that were away. */
+const LOOK_AGAIN = 60_000;
+/** Progress is shown only if a search takes longer. */
+const PATIENCE = 300;
+
+/** Makes the content of a screen. It is called again when the language changes. */
+type Screen = () => (HTMLElement | null)[] | Promise<(HTMLElement | null)[]>;
 
 class Page {
   readonly #app = document.getElementById("app") as HTMLElement;
+  readonly #main = h("main", { id: "main", tabindex: -1 });
   readonly #draft = new Draft();
-  readonly #result = h("div", { id: "result" });
-  readonly #live = h("p", { class: "hidden", role: "status" });
   readonly #wasm: Promise<ArrayBuffer>;
-  #language = pick();
-  #config: Config = { servers: [], pins: {}, example: null };
+  #language: Language;
+  #texts: Texts;
+  #config: Config = NO_CONFIG;
+  #isConfigured = false;
   #engine: Engine | undefined;
   #connection: Connection | null = null;
   #offer: Inspection | null = null;
-  #form: Form | null = null;
-  #failure: IfonlyError | null = null;
-  #again: (() => Promise<HTMLElement>) | null = null;
-  #configured = false;
+  #guarded: string[] = [];
+  #isRefused = false;
+  #step: Step = "code";
+  #screen: Screen = () => [];
+  #timer = 0;
+  /** Whether the user has pressed something; before that, the focus stays where it is. */
+  #isUsed = false;
 
-  constructor() {
+  constructor(language: Language, texts: Texts) {
+    this.#language = language;
+    this.#texts = texts;
     // The hash is part of this script, so that a check of the script also covers the engine.
     this.#wasm = fetch(WASM.name, { integrity: WASM.integrity }).then((response) => response.arrayBuffer());
     this.#wasm.catch(() => {});
+    for (const event of ["pointerdown", "keydown"]) addEventListener(event, () => (this.#isUsed = true), { once: true });
   }
 
-  get #texts(): Texts {
-    return LANGUAGES[this.#language] ?? en;
+  get #format(): Format {
+    return new Format(this.#language);
+  }
+
+  get #words(): Words {
+    return new Words(this.#texts, this.#format);
+  }
+
+  get #deployment(): Deployment | null {
+    return this.#offer && new Deployment(this.#offer, this.#config);
   }
 
   async begin() {
-    this.#render();
-    this.#config = await readConfig();
-    this.#configured = true;
+    await this.#show("code", () => this.#start());
+    try {
+      this.#config = await readConfig();
+      this.#isConfigured = true;
+    } catch (error) {
+      await this.#failed(asError(error), () => void this.begin());
+      return;
+    }
     if (this.#config.servers.length > 0) await this.#prepare();
-    this.#render();
+    else await this.#show("code", () => addresses(this.#texts, (servers) => ((this.#config = { ...this.#config, servers }), void this.#prepare())));
   }
 
   /** Restricts connections, then starts the engine under that policy and connects. */
   async #prepare() {
-    try {
-      const wasm = await this.#wasm;
-      if (!restrictConnections(this.#config.servers)) throw new IfonlyError({ kind: "input", code: "url", message: this.#config.servers.join(", ") });
-      // A worker from a blob inherits this page's policy; a worker from a URL would have its own.
-      const worker = new Worker(URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" })));
-      this.#engine = start({ worker, wasm });
-    } catch (error) {
-      this.#failure = asError(error);
-      return;
+    if (!this.#engine) {
+      try {
+        const wasm = await this.#wasm;
+        if (!restrictConnections(this.#config.servers)) throw new IfonlyError({ kind: "input", code: "url", message: this.#config.servers.join(", ") });
+        // A worker from a blob inherits this page's policy; a worker from a URL would have its own.
+        const worker = new Worker(URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" })));
+        this.#engine = startEngine({ worker, wasm });
+      } catch (error) {
+        await this.#failed(asError(error), () => void this.#prepare());
+        return;
+      }
     }
-    await this.#connect();
+    await this.#look();
   }
 
-  async #connect() {
-    this.#failure = null;
+  /** Connects, and opens the first step if enough operators are there. */
+  async #look() {
+    clearTimeout(this.#timer);
     try {
       const connection = await this.#connected();
       this.#connection?.close();
       this.#connection = connection;
       this.#offer = await connection.inspect();
     } catch (error) {
-      this.#failure = asError(error);
+      const failure = asError(error);
+      const guarded = failure.servers.filter(({ code }) => code === "unauthorized").map(({ server }) => this.#own(server));
+      if (guarded.length === 0) return this.#failed(failure, () => void this.#look());
+      this.#guard(guarded);
+      return this.#show("code", () => this.#start());
     }
+    const guarded = this.#offer.server_failures.filter(({ code }) => code === "unauthorized").map(({ server }) => this.#own(server));
+    if (guarded.length > 0) {
+      this.#guard(guarded);
+      return this.#show("code", () => this.#start());
+    }
+    this.#isRefused = false;
+    if (this.#deployment?.isOpen) return this.#draft.tokens.size > 0 && this.#guarded.length > 0 ? this.#about() : this.#show("code", () => this.#start());
+    await this.#away(null);
+  }
+
+  #guard(servers: string[]) {
+    this.#isRefused = servers.some((server) => this.#draft.tokens.has(server));
+    this.#guarded = [...new Set([...this.#guarded, ...servers])];
+  }
+
+  /** The address of the configuration that an address of the engine means. */
+  #own(server: string): string {
+    const bare = (url: string) => url.replace(/\/+$/, "");
+    return this.#config.servers.find((own) => bare(own) === bare(server)) ?? server;
   }
 
   #connected(signal?: AbortSignal): Promise<Connection> {
@@ -86,257 +145,179 @@ class Page {
     return connect(servers, this.#config.pins, { ...(this.#engine && { engine: this.#engine }), ...(signal && { signal }) });
   }
 
-  #render() {
-    const texts = this.#texts;
-    document.documentElement.lang = this.#language;
-    document.title = texts.title;
-    const main = h("main", { id: "main", tabindex: -1 }, this.#main());
-    this.#app.replaceChildren(h("a", { class: "skip", href: "#main" }, texts.skip), this.#header(), main, this.#live, this.#footer());
-  }
-
-  #main(): (HTMLElement | null)[] {
-    const texts = this.#texts;
-    if (this.#offer) {
-      this.#form = new Form({
-        offer: this.#offer,
-        connection: () => this.#connection,
-        draft: this.#draft,
-        texts,
-        format: new Format(this.#language),
-        servers: this.#config.servers,
-        ask: () => void this.#ask(),
-      });
-      return [this.#who(this.#offer), this.#presets(this.#offer), this.#form.root, this.#result];
-    }
-    if (this.#failure) {
-      const retry = h("button", { type: "button", class: "primary", click: () => void this.#retry() }, texts.boot.retry);
-      const tokens = this.#failure.servers.some(({ code }) => code === "unauthorized") ? this.#tokens() : null;
-      return [showFailure(this.#failure, texts, false, ...(tokens ? [tokens] : []), retry)];
-    }
-    if (this.#config.servers.length === 0 && this.#configured) return [this.#servers()];
-    return [h("p", { role: "status", class: "panel" }, texts.boot.connecting)];
-  }
-
-  async #retry() {
-    this.#failure = null;
-    this.#render();
-    if (this.#engine) await this.#connect();
-    else await this.#prepare();
-    this.#render();
-    document.querySelector<HTMLElement>("main h2")?.focus();
-  }
-
-  #tokens(): HTMLElement {
-    const texts = this.#texts;
-    const inputs = this.#config.servers.map((server) => {
-      const input = h("input", { id: unique("token"), type: "password", autocomplete: "off", input: () => this.#draft.tokens.set(server, input.value) });
-      input.value = this.#draft.tokens.get(server) ?? "";
-      return h("div", {}, h("label", { for: input.id }, texts.form.token(server)), input);
-    });
-    return h("div", { class: "grid" }, inputs, h("p", { class: "hint" }, texts.form.tokenHint));
-  }
-
-  /** A form for the addresses of the servers, if the configuration has none. */
-  #servers(): HTMLElement {
-    const texts = this.#texts;
-    const [id, hint] = [unique("servers"), unique("hint")];
-    const area = h("textarea", { id, rows: 3, autocomplete: "off", spellcheck: "false", "aria-describedby": hint, placeholder: "https://" });
-    const submit = async (event: Event) => {
-      event.preventDefault();
-      this.#config.servers = area.value.split(/\s+/).filter((line) => line !== "");
-      if (this.#config.servers.length === 0) return;
-      this.#render();
-      await this.#prepare();
-      this.#render();
-    };
-    return h(
-      "form",
-      { id: "form", class: "panel", submit: (event) => void submit(event) },
-      h("h2", {}, texts.boot.askServers),
-      h("label", { for: id, id: hint }, texts.boot.askServersHint),
-      area,
-      h("div", { class: "go" }, h("button", { type: "submit", class: "primary" }, texts.boot.connect)),
-    );
-  }
-
-  #header(): HTMLElement {
-    const texts = this.#texts;
-    const id = unique("language");
-    const select = h(
-      "select",
-      {
-        id,
-        change: () => {
-          this.#language = select.value;
-          void this.#translate();
-        },
-      },
-      Object.entries(LANGUAGES).map(([name, { language }]) => h("option", { value: name, lang: name }, language)),
-    );
-    select.value = this.#language;
-    return h(
-      "header",
-      {},
-      h("div", { class: "bar" }, h("h1", {}, texts.title), h("div", {}, h("label", { class: "hidden", for: id }, "Language / Sprache"), select)),
-      h("p", { class: "lead" }, texts.lead),
-      h("p", { class: "promise" }, texts.promise),
-    );
-  }
-
-  /** Draws the page and the answer in another language. */
-  async #translate() {
-    if (this.#again) this.#result.replaceChildren(await this.#again());
-    this.#render();
-    document.querySelector<HTMLSelectElement>("header select")?.focus();
-  }
-
-  #who(offer: Inspection): HTMLElement {
-    const texts = this.#texts;
-    const format = new Format(this.#language);
-    const operatorOf = (server: string) => offer.operators.find((other) => other.url?.replace(/\/+$/, "") === server.replace(/\/+$/, ""));
-    const unplaced = this.#config.servers.some((server) => !operatorOf(server));
-    const isUnreachable = (url: string) => offer.server_failures.some((failure) => failure.startsWith(`${url.replace(/\/+$/, "")} `));
-    return h(
-      "section",
-      { class: "who panel", "aria-labelledby": "who" },
-      h("h2", { id: "who" }, texts.offer.heading),
-      h("p", {}, h("b", {}, texts.offer.people(format.number(offer.rows), offer.dataset.name)), `, ${texts.offer.version(offer.dataset.version)}`),
-      h(
-        "ul",
-        { class: "servers" },
-        this.#config.servers.map((server) => {
-          const operator = operatorOf(server);
-          const state = isUnreachable(server) ? texts.offer.unreachable : texts.offer.connected;
-          return h("li", { class: isUnreachable(server) ? "unreachable" : "connected" }, h("span", {}, operator ? `${operator.name}, ` : "", server), h("span", { class: "state" }, state));
-        }),
-      ),
-      unplaced && h("p", { class: "hint" }, texts.offer.operators(offer.operators.map(({ name }) => name).join(", "))),
-      h("p", { class: "hint" }, texts.offer.together(offer.threshold, this.#config.servers.length)),
-      h(
-        "details",
-        {},
-        h("summary", {}, texts.offer.details),
-        h("p", { class: "hint" }, `${texts.offer.digest}: `, h("code", {}, offer.digest)),
-        h("p", { class: "hint" }, offer.signer ? `${texts.offer.signed}: ` : texts.offer.unsigned, offer.signer && h("code", {}, offer.signer)),
-      ),
-    );
-  }
-
-  #presets(offer: Inspection): HTMLElement {
-    const texts = this.#texts;
-    const suggested = offer.columns.filter((column) => column.suggest_immutable);
-    const apply = (name: string, change: () => void) => () => {
-      this.#draft.resetWishes(offer.columns);
-      change();
-      this.#refresh(texts.presets.done(name));
-    };
-    const preset = (name: string, change: () => void, hint = "") =>
-      h("button", { type: "button", class: "preset", click: apply(name, change) }, h("b", {}, name), hint && h("small", {}, hint));
-    const names = suggested.map((column) => column.name).join(", ");
-    const example = this.#config.example;
+  #start() {
+    const { example } = this.#config;
     const fill = () => {
-      for (const column of offer.columns) this.#draft.entry(column).value = String(example?.[column.name] ?? "");
-      this.#refresh(texts.presets.example);
+      const format = this.#format;
+      for (const column of this.#offer?.columns ?? []) {
+        const value = String(example?.[column.name] ?? "");
+        const isNumber = column.kind === "number" && value !== "" && Number.isFinite(Number(value));
+        this.#draft.entry(column).value = isNumber ? format.input(Number(value), bounds(column)) : column.kind === "date" ? format.dateInput(value) : value;
+      }
+      void this.#about();
     };
-    const clear = () => {
-      for (const column of offer.columns) this.#draft.entry(column).value = "";
-      this.#draft.resetWishes(offer.columns);
-      this.#refresh(texts.presets.clear);
-    };
-    return h(
-      "section",
-      { class: "presets", "aria-labelledby": "presets" },
-      h("h2", { id: "presets" }, texts.presets.heading),
-      h("p", { class: "hint" }, texts.presets.hint),
-      h(
-        "div",
-        { class: "row" },
-        preset(texts.presets.anything, () => {}),
-        suggested.length > 0 && preset(texts.presets.suggested, () => suggested.forEach((column) => (this.#draft.entry(column).wish = "stay")), texts.presets.suggestedNames(names)),
-        preset(texts.presets.few, () => (this.#draft.maxChanges = String(offer.columns.length))),
-      ),
-      h(
-        "div",
-        { class: "row small" },
-        example && h("button", { type: "button", click: fill }, texts.presets.example),
-        h("button", { type: "button", click: clear }, texts.presets.clear),
-      ),
-    );
+    return start({
+      texts: this.#texts,
+      format: this.#format,
+      draft: this.#draft,
+      deployment: this.#deployment,
+      guarded: this.#guarded,
+      isRefused: this.#isRefused,
+      begin: () => void (this.#guarded.length > 0 ? this.#look() : this.#about()),
+      fillExample: example && this.#offer && this.#guarded.length === 0 ? fill : null,
+    });
   }
 
-  /** Draws the form again from the draft, and keeps the focus. */
-  #refresh(status: string) {
-    const old = document.activeElement;
-    const place = old ? [...document.querySelectorAll(".presets button")].indexOf(old) : -1;
-    this.#render();
-    if (place >= 0) document.querySelectorAll<HTMLElement>(".presets button")[place]?.focus();
-    this.#live.textContent = status;
+  #about() {
+    return this.#show("about", () => {
+      const deployment = this.#deployment;
+      if (!deployment) return [];
+      return new About({ ...this.#parts(deployment), back: () => void this.#show("code", () => this.#start()), goOn: () => void this.#wishes() }).root;
+    });
   }
 
-  #show(element: HTMLElement) {
-    this.#result.replaceChildren(element);
-    const heading = element.querySelector<HTMLElement>("h2");
-    heading?.focus({ preventScroll: true });
-    element.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  #wishes(error: IfonlyError | null = null) {
+    let complaint = error;
+    let own: WishesStep | null = null;
+    const shown = this.#show("wishes", () => {
+      const deployment = this.#deployment;
+      if (!deployment) return [];
+      own = new WishesStep({ ...this.#parts(deployment), back: () => void this.#about(), ask: () => void this.#ask() });
+      return own.root;
+    });
+    return shown.then(() => {
+      if (complaint) own?.complain(complaint);
+      complaint = null;
+    });
+  }
+
+  #parts(deployment: Deployment) {
+    return { deployment, draft: this.#draft, texts: this.#texts, format: this.#format, words: this.#words, connection: () => this.#connection };
   }
 
   async #ask() {
-    const [offer, form] = [this.#offer, this.#form];
-    if (!offer || !form || form.button.disabled) return;
-    this.#again = null;
-    this.#result.replaceChildren();
-    form.busy(true);
+    const deployment = this.#deployment;
+    const scheme = deployment?.scheme(this.#draft.scheme);
+    const button = document.querySelector<HTMLButtonElement>("#main .btn.go");
+    if (!deployment || !scheme || button?.disabled) return;
+    if (button) button.disabled = true;
     const controller = new AbortController();
+    const [profile, list] = [this.#draft.profile(deployment.offer, this.#language), this.#draft.wishes(deployment.offer, this.#language)];
+    const asked = this.#draft.searches(deployment.offer);
+    const working = () => new Working(deployment, scheme, asked, 1, this.#texts, this.#format, () => controller.abort());
+    let running: Working | null = null;
+    const timer = setTimeout(() => {
+      void this.#show("answer", () => {
+        running = working();
+        return running.root;
+      });
+    }, PATIENCE);
+    let isSent = false;
     try {
-      if (!(await form.valid())) return;
-      const scheme = offer.schemes.find(({ name }) => name === (this.#draft.scheme || offer.default_scheme));
-      if (!scheme) return;
-      const asked = Number(this.#draft.top);
-      const running = new Running(offer, scheme, asked, this.#config.servers, this.#texts, () => controller.abort());
-      this.#show(running.root);
       // The servers may have reloaded since the form was drawn. Every search connects again, so
       // this reveals nothing.
       const connection = await this.#connected(controller.signal);
       this.#connection?.close();
       this.#connection = connection;
       const now = await connection.inspect();
-      if (now.digest !== offer.digest) {
+      if (now.digest !== deployment.offer.digest) {
         this.#offer = now;
-        this.#render();
         throw new IfonlyError({ kind: "servers", code: "changed", message: now.digest });
       }
-      const [profile, wishes] = [this.#draft.profile(offer, this.#language), this.#draft.wishes(offer, this.#language)];
-      const answer = await connection.ask(profile, wishes, { signal: controller.signal, onProgress: (progress) => running.update(progress) });
+      isSent = true;
+      const answer = await connection.ask(profile, list, { signal: controller.signal, onProgress: (progress) => running?.update(progress) });
       const seen = await connection.seen();
-      const metric = wishes.metric ?? "l2";
-      this.#again = () => showAnswer({ answer, asked, metric, offer, connection, seen, texts: this.#texts, format: new Format(this.#language) });
-      this.#show(await this.#again());
+      clearTimeout(timer);
+      await this.#show("answer", () => {
+        const parts = this.#parts(deployment);
+        const chips = wishes({ ...parts, columns: deployment.offer.columns }).map(({ text }) => text);
+        if (found(answer).length === 0) return showNone({ ...parts, answer, seen, ask: () => void this.#ask(), all: () => void this.#wishes() });
+        return showAnswer({ ...parts, answer, asked, metric: list.metric ?? "l2", wishes: chips, seen, again: () => void this.#wishes() });
+      });
     } catch (error) {
-      if (error instanceof DOMException && error.name === "AbortError") {
-        this.#show(h("section", { class: "panel" }, h("h2", { tabindex: -1 }, this.#texts.progress.stopped), h("p", {}, this.#texts.form.again)));
-      } else {
-        const failure = asError(error);
-        if (failure.servers.some(({ code }) => code === "unauthorized" || code === "budget-exhausted")) this.#form?.openMore();
-        this.#again = async () => showFailure(failure, this.#texts, true);
-        this.#show(await this.#again());
-      }
+      clearTimeout(timer);
+      if (error instanceof DOMException && error.name === "AbortError") await this.#stopped();
+      else await this.#askFailed(asError(error), isSent);
     } finally {
-      this.#form?.busy(false);
-      form.busy(false);
+      if (button) button.disabled = false;
     }
   }
 
-  #footer(): HTMLElement {
-    const texts = this.#texts;
-    const build = document.querySelector<HTMLMetaElement>('meta[name="build"]')?.content ?? "";
-    return h(
-      "footer",
-      {},
-      h("p", {}, texts.footer.memory),
-      h("p", {}, texts.footer.trust),
-      h("details", {}, h("summary", {}, texts.footer.compareHeading), h("p", {}, texts.footer.compare)),
-      h("p", {}, texts.footer.build(VERSION, build)),
+  async #stopped() {
+    await this.#wishes();
+    this.#main.prepend(h("p", { class: "note", role: "status" }, this.#texts.working.stopped));
+  }
+
+  async #askFailed(error: IfonlyError, isSent: boolean) {
+    const refused = error.servers.filter(({ code }) => code === "unauthorized" || code === "budget-exhausted").map(({ server }) => this.#own(server));
+    if (refused.length > 0) {
+      this.#guard(refused);
+      this.#isRefused = true;
+      return this.#show("code", () => this.#start());
+    }
+    if (error.code === "changed") {
+      await this.#about();
+      this.#main.prepend(h("p", { class: "note failure", role: "alert" }, this.#texts.messages.changed()));
+      return;
+    }
+    if (error.kind === "input") return this.#wishes(error);
+    if (error.kind === "servers") return this.#away(error, true);
+    if (error.kind === "machine") return this.#show("answer", () => broken(error, this.#texts, () => void this.#wishes(), true));
+    return this.#contradict(error, isSent);
+  }
+
+  #contradict(error: IfonlyError, isAsked: boolean) {
+    const restart = () => void this.#show("code", () => this.#start());
+    const again = error.code === "manifests-differ" ? () => void this.#look() : null;
+    return this.#show(isAsked ? "answer" : "code", () => contradiction({ texts: this.#texts, deployment: this.#deployment, error, isAsked, restart, again }));
+  }
+
+  #failed(error: IfonlyError, again: () => void) {
+    if (error.kind === "servers" && this.#isConfigured) return this.#away(error);
+    if (error.kind === "integrity") return this.#contradict(error, false);
+    return this.#show("code", () => broken(error, this.#texts, again, false));
+  }
+
+  #away(error: IfonlyError | null, isAsked = false) {
+    const looked = new Date();
+    const again = () => void (isAsked ? this.#ask() : this.#look());
+    if (!isAsked) this.#timer = window.setTimeout(again, LOOK_AGAIN);
+    const back = isAsked ? () => void this.#wishes() : null;
+    return this.#show(isAsked ? "answer" : "code", () =>
+      away({ texts: this.#texts, format: this.#format, deployment: this.#deployment, servers: this.#config.servers, error, isAsked, looked, again, back }),
     );
+  }
+
+  /** Shows a screen: its heading gets the focus. */
+  async #show(step: Step, screen: Screen) {
+    this.#step = step;
+    this.#screen = screen;
+    await this.#render();
+    if (!this.#isUsed) return;
+    scrollTo(0, 0);
+    this.#main.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+  }
+
+  async #render() {
+    const texts = this.#texts;
+    const screen = this.#screen;
+    const content = await screen();
+    if (screen !== this.#screen) return;
+    document.documentElement.lang = this.#language;
+    document.title = texts.title;
+    const list = this.#step === "code" && !this.#main.querySelector(".calm") && !content.some((element) => element?.matches(".calm")) ? null : steps(texts, this.#step, this.#guarded.length > 0);
+    this.#main.replaceChildren(...[list, ...content].filter((element) => element !== null));
+    const top = header(texts, this.#language, LANGUAGES, this.#config.host, (language) => void this.#translate(language as Language));
+    this.#app.replaceChildren(h("a", { class: "skip", href: "#main" }, texts.skip), h("div", { class: "page" }, top, this.#main, footer(texts)));
+  }
+
+  /** Draws the screen in another language. Numbers keep their meaning. */
+  async #translate(language: Language) {
+    this.#texts = await load(language);
+    if (this.#offer) this.#draft.translate(this.#offer, this.#language, new Format(language));
+    this.#language = language;
+    await this.#render();
+    document.querySelector<HTMLElement>('.langs [aria-pressed="true"]')?.focus();
   }
 }
 
@@ -344,11 +325,8 @@ function asError(error: unknown): IfonlyError {
   return error instanceof IfonlyError ? error : new IfonlyError({ kind: "machine", code: "machine", message: String(error) });
 }
 
-/** The language of `?lang=de`, or else of the browser. */
-function pick(): string {
-  const asked = new URLSearchParams(location.search).get("lang") ?? navigator.language;
-  const short = asked.slice(0, 2).toLowerCase();
-  return short in LANGUAGES ? short : "en";
-}
-
-await new Page().begin();
+const language = pick();
+const texts = await load(language).catch(() => null);
+// Without texts, this is all that the page can say.
+if (texts) await new Page(language, texts).begin();
+else document.getElementById("app")?.append("This page could not be loaded. Diese Seite konnte nicht geladen werden.");

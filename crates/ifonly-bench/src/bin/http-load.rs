@@ -102,7 +102,7 @@ async fn search_until(urls: &[String], client: u64, until: Instant) -> (Vec<Dura
 
 /// One whole search on new connections; `None` if it failed or found no row.
 async fn search(urls: &[String], trust: &TlsTrust, levels: Vec<u16>) -> Option<()> {
-    let servers = http::servers(urls, trust, None, RetryPolicy::default()).ok()?;
+    let servers = http::servers(urls, trust, RetryPolicy::default()).ok()?;
     let client = Client::connect(servers, &Pins::default()).await.ok()?;
     let answer = client.ask(&profile_values(levels), &WishList::default()).await.ok()?;
     answer.found.first().map(|_| ())

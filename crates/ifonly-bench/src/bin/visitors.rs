@@ -7,7 +7,7 @@
 
 use ifonly_client::transport::http;
 use ifonly_client::transport::http::TlsTrust;
-use ifonly_client::{Client, Pins, ProfileValues, RetryPolicy, WishList};
+use ifonly_client::{Client, Endpoint, EndpointTokens, Pins, ProfileValues, RetryPolicy, WishList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 struct Visit {
     trust: TlsTrust,
     values: ProfileValues,
-    token: Option<String>,
-    urls: Vec<String>,
+    endpoints: Vec<Endpoint>,
 }
 
 fn main() -> Result<(), BoxError> {
@@ -27,11 +26,11 @@ fn main() -> Result<(), BoxError> {
     let [authority, profile, clients, seconds, token, urls @ ..] = arguments.as_slice() else {
         return Err("usage: visitors CA.pem PROFILE.json CLIENTS SECONDS TOKEN|- URL…".into());
     };
+    let tokens = EndpointTokens { all: (token != "-").then(|| token.clone()), ..EndpointTokens::default() };
     let visit = Visit {
         trust: TlsTrust::pem(&std::fs::read(authority)?)?,
         values: ProfileValues::from_json(&std::fs::read_to_string(profile)?)?,
-        token: (token != "-").then(|| token.clone()),
-        urls: urls.to_vec(),
+        endpoints: tokens.endpoints(urls)?,
     };
     let (clients, seconds): (usize, u64) = (clients.parse()?, seconds.parse()?);
     tokio::runtime::Runtime::new()?.block_on(load(Arc::new(visit), clients, Duration::from_secs(seconds.min(600))))
@@ -77,7 +76,7 @@ async fn load(visit: Arc<Visit>, clients: usize, duration: Duration) -> Result<(
 
 /// One whole search on new connections.
 async fn search(visit: &Visit) -> Result<(), BoxError> {
-    let servers = http::servers(&visit.urls, &visit.trust, visit.token.as_deref(), RetryPolicy::default())?;
+    let servers = http::servers(visit.endpoints.iter().cloned(), &visit.trust, RetryPolicy::default())?;
     let client = Client::connect(servers, &Pins::default()).await?;
     let answer = client.ask(&visit.values, &WishList::default()).await?;
     answer.found.first().map(|_| ()).ok_or_else(|| "no row was found".into())

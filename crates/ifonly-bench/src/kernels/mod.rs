@@ -5,6 +5,7 @@
 //! ([`measure()`]). Before the measurement, the answers of all servers are decoded and compared
 //! with the nearest row according to the plain evaluator.
 
+mod lifted;
 mod measure;
 mod setup;
 
@@ -16,6 +17,7 @@ use ifonly_algebra::shuffle;
 use ifonly_scan::decode::{ArgMin, Decoder};
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, ScanQuery, Scanner, internals};
+pub use lifted::share_tables;
 pub use measure::BenchClock;
 use measure::{BenchPart, interleave};
 use serde::Serialize;
@@ -68,6 +70,8 @@ pub enum BenchRowFunction {
     Gated,
     /// Two table functions and two field elements per row.
     GatedTable,
+    /// Two table functions in one word per row: the default search.
+    Lifted,
 }
 
 /// One line of a report.
@@ -150,6 +154,9 @@ impl std::fmt::Display for BenchReport {
 /// Measures all parts of a query.
 pub fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     check(options)?;
+    if options.row_function == BenchRowFunction::Lifted {
+        return lifted::measure(options);
+    }
     let backend = options.backend;
     let one_thread = Scanner::new().with_backend(backend);
     let scanner = one_thread.clone().with_threads(options.threads).map_err(BenchError::machine)?;
@@ -307,6 +314,11 @@ fn check(options: &BenchOptions) -> Result<(), BenchError> {
         BenchOptions { batch, .. } if !(1..=1024).contains(batch) => "a batch must have 1 to 1024 queries",
         BenchOptions { max_level, .. } if !(1..=65535).contains(max_level) => "the max level must be 1 to 65535",
         BenchOptions { bits: Some(bits), .. } if !(2..=62).contains(bits) => "the field must have 2 to 62 bits",
+        BenchOptions { row_function: BenchRowFunction::Lifted, servers, batch, bits, .. }
+            if *servers != 2 || *batch != 1 || bits.is_some() =>
+        {
+            "the default search has two servers, no batches and its own fields"
+        }
         _ => return Ok(()),
     };
     Err(BenchError::input(complaint))

@@ -133,7 +133,7 @@ fn field_of(options: &BenchOptions) -> Result<Field, BenchError> {
     let bound = match options.row_function {
         BenchRowFunction::Baseline => delta,
         BenchRowFunction::Weighted | BenchRowFunction::Gated => delta * u128::from(MAX_WEIGHT),
-        BenchRowFunction::Table | BenchRowFunction::GatedTable => {
+        BenchRowFunction::Table | BenchRowFunction::GatedTable | BenchRowFunction::Lifted => {
             u128::from(options.max_level) * options.features as u128 * u128::from(MAX_WEIGHT)
         }
     };
@@ -205,7 +205,7 @@ fn secret_program(
             let gate = RowFunction { kind: RowFunctionKind::Polynomial(vec![linear, square]), constant };
             (RowProgram::new([gate, squares()], gated), vec![FieldElement::ZERO, weighted_norm])
         }
-        BenchRowFunction::GatedTable => {
+        BenchRowFunction::GatedTable | BenchRowFunction::Lifted => {
             (RowProgram::new([gate_table, tables(&absolute)], gated), vec![FieldElement::ZERO, FieldElement::ZERO])
         }
     }

@@ -120,10 +120,35 @@ const SIGNS: [(&str, Relation); 8] = [
     ("", Relation::Equal),
 ];
 
-impl FromStr for AcceptCondition {
-    type Err = String;
+/// Why a condition is invalid, or cannot be checked for a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// The condition has no value.
+    #[error("accept {0:?}: a value is missing")]
+    NoValue(String),
+    /// The bound of an ordering comparison is not a number.
+    #[error("accept {text:?}: {value:?} is not a number")]
+    Bound {
+        /// The condition.
+        text: String,
+        /// Its value.
+        value: String,
+    },
+    /// The value of a row has no order.
+    #[error("{value:?} is not a number, so it cannot be compared with {condition}")]
+    NotComparable {
+        /// The value of the row.
+        value: String,
+        /// The condition.
+        condition: String,
+    },
+}
 
-    fn from_str(text: &str) -> Result<AcceptCondition, String> {
+impl FromStr for AcceptCondition {
+    type Err = AcceptError;
+
+    fn from_str(text: &str) -> Result<AcceptCondition, AcceptError> {
         let text = text.trim();
         // The empty sign is a prefix of everything.
         let (value, relation) = SIGNS
@@ -131,11 +156,11 @@ impl FromStr for AcceptCondition {
             .find_map(|(sign, relation)| Some((text.strip_prefix(sign)?.trim(), *relation)))
             .unwrap_or((text, Relation::Equal));
         if value.is_empty() {
-            return Err(format!("accept {text:?}: a value is missing"));
+            return Err(AcceptError::NoValue(text.into()));
         }
         let accept = AcceptCondition { relation, value: value.into() };
         if accept.is_ordering() && number(value).is_none() {
-            return Err(format!("accept {text:?}: {value:?} is not a number"));
+            return Err(AcceptError::Bound { text: text.into(), value: value.into() });
         }
         Ok(accept)
     }
@@ -144,7 +169,7 @@ impl FromStr for AcceptCondition {
 impl AcceptCondition {
     /// Whether a value of the target meets the condition. An ordering comparison with a value that
     /// is not a number is an error.
-    pub fn matches(&self, value: &str) -> Result<bool, String> {
+    pub fn matches(&self, value: &str) -> Result<bool, AcceptError> {
         if !self.is_ordering() {
             let same = match (number(value), number(&self.value)) {
                 (Some(a), Some(b)) => a == b,
@@ -153,7 +178,7 @@ impl AcceptCondition {
             return Ok(same == (self.relation == Relation::Equal));
         }
         let (Some(have), Some(bound)) = (number(value), number(&self.value)) else {
-            return Err(format!("{value:?} is not a number, so it cannot be compared with {self}"));
+            return Err(AcceptError::NotComparable { value: value.into(), condition: self.to_string() });
         };
         Ok(match self.relation {
             Relation::Less => have < bound,
@@ -225,7 +250,8 @@ mod tests {
 
     #[test]
     fn ordering_comparisons_need_numbers() {
-        assert_eq!(">=five".parse::<AcceptCondition>(), Err(r#"accept ">=five": "five" is not a number"#.into()));
+        let error = ">=five".parse::<AcceptCondition>().unwrap_err();
+        assert_eq!(error.to_string(), r#"accept ">=five": "five" is not a number"#);
         assert!(">".parse::<AcceptCondition>().is_err() && "".parse::<AcceptCondition>().is_err());
         assert!(">1".parse::<AcceptCondition>().unwrap().matches("many").is_err());
     }

@@ -1,13 +1,10 @@
 //! The deployment part of a manifest: limits, operators and the schemes to offer.
 
-use crate::error::BuildError;
+use crate::error::{BuildError, COST_BITS};
 use crate::input::table_set;
 use crate::options::{BuildOptions, DeploymentOptions};
-use ifonly_algebra::field::ModulusRule;
-use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::scheme::sealed::SealedScheme;
-use ifonly_core::scheme::{self, Scheme, sealed};
-use ifonly_values::manifest::{ManifestError, ManifestFields, Operator, SchemeEntry};
+use ifonly_core::scheme::{self, Scheme, kind};
+use ifonly_values::manifest::{ManifestError, ManifestFields, OfferedScheme, Operator, SchemeEntry};
 use ifonly_values::schema::{Schema, nearest};
 
 /// The fields of the manifest for `rows` accepted rows.
@@ -25,9 +22,13 @@ pub(crate) fn manifest_fields(
         fields.dataset.version = version.clone();
     }
     wanted.terms.apply(&mut fields.params);
-    if wanted.terms.cost_limit.is_none() {
-        fields.params.cost_limit = fields.usual_cost_limit();
-    }
+    fields.params.cost_limit = match (wanted.terms.cost_limit, wanted.cost_bits) {
+        (Some(limit), None) => limit,
+        (None, None) => fields.usual_cost_limit(),
+        (None, Some(bits)) if COST_BITS.contains(&bits.into()) => fields.cost_limit_of_bits(bits),
+        (None, Some(bits)) => return Err(BuildError::CostBits { bits }),
+        (Some(_), Some(_)) => return Err(BuildError::CostLimitTwice),
+    };
     if !wanted.operators.is_empty() {
         fields.operators = wanted.operators.iter().zip(1..).map(operator).collect();
     }
@@ -36,6 +37,10 @@ pub(crate) fn manifest_fields(
     }
     fields.offer_all();
     choose_schemes(&mut fields, wanted)?;
+    // A sealed search gives one record, unless the institution allows more.
+    if wanted.terms.top_limit.is_none() && fields.schemes.iter().any(is_joint) {
+        fields.params.top_limit = 1;
+    }
     Ok(fields)
 }
 
@@ -48,6 +53,11 @@ fn operator((text, number): (&String, usize)) -> Operator {
     }
 }
 
+/// Whether the servers of a scheme compute the result together.
+fn is_joint(entry: &SchemeEntry) -> bool {
+    kind::find(&entry.name).is_some_and(Scheme::is_joint)
+}
+
 fn choose_schemes(fields: &mut ManifestFields, wanted: &DeploymentOptions) -> Result<(), BuildError> {
     let named = || wanted.schemes.iter().chain(&wanted.default_scheme);
     for name in named() {
@@ -55,19 +65,28 @@ fn choose_schemes(fields: &mut ManifestFields, wanted: &DeploymentOptions) -> Re
             return Err(not_offered(fields, name));
         }
     }
-    // By default only gated schemes and the sealed search are offered; others must be named.
-    let is_default_offer =
-        |name: &str| name == sealed::SCHEME.name || scheme::named(name).is_some_and(Scheme::is_gated);
-    let is_default = |entry: &SchemeEntry| wanted.schemes.is_empty() && is_default_offer(&entry.name);
+    // The sealed search alone, if three operators can run it: every other scheme gives a client
+    // that breaks the protocol bits of every row. Otherwise the gated schemes. Others must be
+    // named.
+    // Only scans tolerate silent or lying servers and verify answers: these settings ask for scans.
+    let params = &fields.params;
+    let asks_for_scans = params.silent + params.lying > 0 || params.verified;
+    let has_joint = fields.schemes.iter().any(is_joint);
+    let is_default_offer = |entry: &SchemeEntry| {
+        let is_gated = || scheme::named(&entry.name).is_some_and(Scheme::is_gated) && params.floor <= 1;
+        is_joint(entry) || (!has_joint || asks_for_scans) && is_gated()
+    };
+    let is_default = |entry: &SchemeEntry| wanted.schemes.is_empty() && is_default_offer(entry);
     fields.schemes.retain(|entry| is_default(entry) || named().any(|name| *name == entry.name));
     fields.default_scheme = match &wanted.default_scheme {
         Some(name) => name.clone(),
         // A sealed search reveals one record per search even to a client that cheats: the strongest
         // protection of the rows. It needs three operators.
-        None if fields.schemes.iter().any(|entry| entry.name == sealed::SCHEME.name) => sealed::SCHEME.name.to_owned(),
         None => {
+            let joint = fields.schemes.iter().find(|entry| is_joint(entry)).and_then(|entry| kind::find(&entry.name));
             let offered = fields.schemes.iter().filter_map(|entry| scheme::named(&entry.name));
-            scheme::preferred(offered).ok_or_else(|| not_offered(fields, scheme::DEFAULT.name))?.name.to_owned()
+            let best = joint.or_else(|| scheme::preferred(offered));
+            best.ok_or_else(|| not_offered(fields, scheme::DEFAULT.name))?.name.to_owned()
         }
     };
     Ok(())
@@ -75,27 +94,18 @@ fn choose_schemes(fields: &mut ManifestFields, wanted: &DeploymentOptions) -> Re
 
 /// The error that explains why a scheme cannot be offered, as the checks of the manifest report it.
 pub(crate) fn not_offered(fields: &ManifestFields, name: &str) -> BuildError {
-    if name == sealed::SCHEME.name {
-        return match SealedScheme::new(fields.params()) {
-            Err(source) => ManifestError::Scheme { scheme: name.into(), source }.into(),
-            Ok(_) => {
-                let (need, have) = (sealed::SERVERS, fields.operators.len());
-                ManifestError::TooFewOperators { scheme: sealed::SCHEME.name, need, have }.into()
-            }
-        };
-    }
-    let Some(scheme) = scheme::named(name) else {
-        let near = nearest(name, scheme::ALL.iter().map(|scheme| scheme.name)).map(str::to_owned);
+    let Some(scheme) = kind::find(name) else {
+        let near = nearest(name, kind::every().map(|scheme| scheme.name)).map(str::to_owned);
         return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();
     };
     let nominal = fields.schema.features().iter().find(|feature| feature.is_nominal());
     if let Some(feature) = nominal.filter(|_| !scheme.carries_costs(scheme::CostModel::Table)) {
         return ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() }.into();
     }
-    match SchemeInstance::new(scheme, fields.params(), ModulusRule::Deployment) {
+    match OfferedScheme::usual(scheme, fields.params()) {
         Err(source) => ManifestError::Scheme { scheme: name.into(), source }.into(),
-        Ok(instance) => {
-            let (need, have) = (instance.servers(), fields.operators.len());
+        Ok(offered) => {
+            let (need, have) = (offered.servers(), fields.operators.len());
             ManifestError::TooFewOperators { scheme: scheme.name, need, have }.into()
         }
     }

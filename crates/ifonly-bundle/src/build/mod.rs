@@ -9,6 +9,7 @@ pub(crate) mod accept;
 pub(crate) mod assemble;
 #[cfg(feature = "build")]
 pub(crate) mod deployment;
+pub(crate) mod group_report;
 #[cfg(feature = "build")]
 pub(crate) mod parts;
 #[cfg(feature = "build")]

@@ -1,7 +1,8 @@
 //! The intermediate files of a build: the encoded rows of one part of the data.
 //!
-//! All workers share one directory. Part n has three files there:
+//! All workers share one directory. Part n has up to four files there:
 //!
+//! - `part-n.rejected`: the levels of its rejected rows, in the same form, for grouping
 //! - `part-n.levels`: the levels of its accepted rows, row by row, two bytes each, little-endian
 //! - `part-n.texts`: their records without signatures
 //! - `part-n.records`: their records with signatures, if a worker has signed them
@@ -36,7 +37,12 @@ impl PartFiles {
     }
 
     pub(crate) fn create(&self) -> Result<EncodedPart, BuildError> {
-        Ok(EncodedPart { levels: self.writer("levels")?, texts: self.writer("texts")?, row: vec![] })
+        Ok(EncodedPart {
+            levels: self.writer("levels")?,
+            rejected: self.writer("rejected")?,
+            texts: self.writer("texts")?,
+            row: vec![],
+        })
     }
 
     fn writer(&self, extension: &str) -> Result<PartWriter, BuildError> {
@@ -62,7 +68,16 @@ impl PartFiles {
 
     /// A reader of the levels of the part, which has this number of rows.
     pub(crate) fn levels(&self, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
-        let file = self.reader("levels", rows * 2 * features as u64)?;
+        self.level_reader("levels", rows, features)
+    }
+
+    /// A reader of the levels of the rejected rows of the part.
+    pub(crate) fn rejected(&self, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
+        self.level_reader("rejected", rows, features)
+    }
+
+    fn level_reader(&self, extension: &str, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
+        let file = self.reader(extension, rows * 2 * features as u64)?;
         Ok(LevelReader { file, left: rows, bytes: vec![0; 2 * features], levels: vec![0; features] })
     }
 
@@ -123,7 +138,7 @@ impl PartFiles {
 
     /// Removes the files to free disk space. Errors are ignored: the directory is removed later.
     pub(crate) fn remove(&self) {
-        for extension in ["levels", "texts", "records"] {
+        for extension in ["levels", "rejected", "texts", "records"] {
             let _ = fs::remove_file(self.path(extension));
         }
     }
@@ -144,16 +159,31 @@ pub struct LevelCounts {
     pub(crate) accepted: u64,
     /// Accepted rows without a missing value that would drop them.
     pub(crate) kept: u64,
+    /// Rejected rows that could be encoded.
+    pub(crate) rejected: u64,
     /// Per feature, the number of rows with each level.
     pub(crate) histograms: Vec<Vec<u64>>,
     /// Per feature, the number of values outside its bounds.
     pub(crate) clamped: Vec<u64>,
+    /// The levels of the first rejected rows, if they are wanted.
+    pub(crate) rejected_sample: Vec<Vec<u16>>,
 }
+
+/// Rejected rows that are kept at most.
+pub(crate) const REJECTED_LIMIT: usize = 200;
 
 impl LevelCounts {
     pub(crate) fn new(schema: &Schema) -> LevelCounts {
         let histograms = schema.max_levels().iter().map(|&max_level| vec![0; max_level as usize + 1]).collect();
-        LevelCounts { read: 0, accepted: 0, kept: 0, histograms, clamped: vec![0; schema.features().len()] }
+        LevelCounts {
+            read: 0,
+            accepted: 0,
+            kept: 0,
+            rejected: 0,
+            histograms,
+            clamped: vec![0; schema.features().len()],
+            rejected_sample: vec![],
+        }
     }
 
     /// The number of rows for the bundle.
@@ -176,29 +206,43 @@ impl LevelCounts {
         self.read += other.read;
         self.accepted += other.accepted;
         self.kept += other.kept;
+        self.rejected += other.rejected;
         self.histograms.iter_mut().zip(&other.histograms).for_each(|(ours, theirs)| sum(ours, theirs));
         sum(&mut self.clamped, &other.clamped);
+        let left = REJECTED_LIMIT.saturating_sub(self.rejected_sample.len());
+        self.rejected_sample.extend(other.rejected_sample.iter().take(left).cloned());
     }
 }
 
 /// Writer of the levels and texts of one part.
 pub(crate) struct EncodedPart {
     levels: PartWriter,
+    rejected: PartWriter,
     texts: PartWriter,
     row: Vec<u8>,
 }
 
 impl EncodedPart {
     pub(crate) fn push(&mut self, levels: &[EncodedValue], text: &[u8]) -> Result<(), BuildError> {
-        self.row.clear();
-        // Max levels fit into two bytes.
-        self.row.extend(levels.iter().flat_map(|encoded| (encoded.level as u16).to_le_bytes()));
+        self.fill(levels);
         self.levels.write(&self.row)?;
         self.texts.write(text)
     }
 
+    pub(crate) fn push_rejected(&mut self, levels: &[EncodedValue]) -> Result<(), BuildError> {
+        self.fill(levels);
+        self.rejected.write(&self.row)
+    }
+
+    fn fill(&mut self, levels: &[EncodedValue]) {
+        self.row.clear();
+        // Max levels fit into two bytes.
+        self.row.extend(levels.iter().flat_map(|encoded| (encoded.level as u16).to_le_bytes()));
+    }
+
     pub(crate) fn finish(self) -> Result<(), BuildError> {
         self.levels.finish()?;
+        self.rejected.finish()?;
         self.texts.finish()
     }
 }

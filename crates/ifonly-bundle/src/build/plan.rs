@@ -2,11 +2,12 @@
 //! Also refuses tables in which no row, or too many rows, are accepted.
 
 use crate::build::accept::{Acceptance, any_of};
+use crate::build::group_report::{Exposure, GroupReport};
 use crate::build::report::ExcludedColumn;
 use crate::build::task::BuildTask;
 use crate::columns::infer;
 use crate::columns::infer::ColumnDecision;
-use crate::columns::schema_file::{FeatureOverrides, MissingPolicy, Scalar, SchemaFile};
+use crate::columns::schema_file::{FeatureOverrides, MissingPolicy, Scalar, ScaleName, SchemaFile, find_column};
 use crate::columns::stats::{ColumnStats, Median};
 use crate::columns::table_stats::TableStats;
 use crate::error::{BuildError, counted};
@@ -30,6 +31,11 @@ pub struct EncodingPlan {
     pub(crate) left_out: Vec<ExcludedColumn>,
     /// Features that determine the accept mask (target leakage).
     pub(crate) leaking: Vec<String>,
+    /// The result of grouping, after [`Build::group`](crate::Build::group).
+    #[serde(default)]
+    pub(crate) groups: Option<GroupReport>,
+    #[serde(default)]
+    pub(crate) exposure: Option<Exposure>,
 }
 
 /// The settings of all columns, from the build options and the schema file.
@@ -68,7 +74,20 @@ impl ColumnRequests<'_> {
             leaking: table.leaking_features(task.tables.columns(), &schema),
             schema,
             left_out,
+            groups: None,
+            exposure: None,
         })
+    }
+
+    /// The settings of a column of the data.
+    pub(crate) fn of(&self, task: &BuildTask, name: &str) -> Result<FeatureOverrides, BuildError> {
+        Ok(self.columns[find_column(task.tables.columns(), name, "schema")?].clone())
+    }
+
+    /// The default number of levels and scale of numeric columns.
+    pub(crate) fn scale(&self) -> (u32, Option<ScaleName>) {
+        let levels = self.options.levels.or(self.settings.levels).unwrap_or_else(|| self.default_levels());
+        (levels, self.options.scale.or(self.settings.scale))
     }
 
     fn schema(&self, task: &BuildTask, table: &TableStats) -> Result<(Schema, Vec<ExcludedColumn>), BuildError> {
@@ -78,8 +97,7 @@ impl ColumnRequests<'_> {
         let target = task.acceptance.target();
         for (index, name) in tables.columns().iter().enumerate().filter(|(index, _)| Some(*index) != target) {
             let (stats, settings) = (&table.stats[index], &self.filled(index, &table.stats[index]));
-            let levels = self.options.levels.or(self.settings.levels).unwrap_or_else(|| self.default_levels());
-            let scale = self.options.scale.or(self.settings.scale);
+            let (levels, scale) = self.scale();
             let column = infer::ColumnEvidence { files: tables.files(), name, stats, settings, levels, scale };
             match column.infer_column()? {
                 ColumnDecision::Excluded(reason) => left_out.push(ExcludedColumn { column: name.clone(), reason }),

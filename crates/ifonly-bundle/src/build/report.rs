@@ -1,8 +1,10 @@
 //! The report of a build: features, excluded columns, warnings and sizes, as JSON (serde) and as
 //! text for a terminal (`Display`).
 
+use crate::build::group_report::{Exposure, GroupReport};
 use crate::error::counted;
 use crate::format::summary::{SchemeSummary, summarise};
+use ifonly_core::d_min::MaskEffects;
 use ifonly_core::scheme;
 use ifonly_values::manifest::Manifest;
 use ifonly_values::schema::{Feature, FeatureKind, Notation};
@@ -14,10 +16,16 @@ use std::path::PathBuf;
 pub struct BuildReport {
     /// Number of rows in the data.
     pub rows_read: u64,
-    /// Number of rows in the bundle.
+    /// Number of accepted rows without missing values, whether grouped or not.
     pub rows_accepted: u64,
     /// Number of accepted rows that were dropped because of missing values.
     pub rows_dropped: u64,
+    /// How rows were grouped; `None` if the records are original rows.
+    pub groups: Option<GroupReport>,
+    /// How recognisable the original rows are, and what grouping costs.
+    pub exposure: Option<Exposure>,
+    /// Whether to warn that the records are original rows.
+    pub warn_of_originals: bool,
     /// The features in the order of the schema.
     pub features: Vec<FeatureReport>,
     /// Columns that did not become features.
@@ -26,6 +34,11 @@ pub struct BuildReport {
     pub telling: Vec<String>,
     /// Why the recommended scheme is not offered, if it is not.
     pub not_recommended: Option<String>,
+    /// What masks do with these rows, if a mask scheme was requested and the data has rejected
+    /// rows.
+    pub masks: Option<MaskEffects>,
+    /// Whether the replaced bundle had the same name and version, but other rows.
+    pub version_reused: bool,
     /// The file of the signing key.
     pub signing_key: PathBuf,
     /// Whether this build created the signing key.
@@ -96,7 +109,7 @@ impl FeatureReport {
             FeatureKind::Categorical { categories, .. } => ("categorical", "every value", shown(categories, ", ")),
         };
         let values = match &feature.unit {
-            Some(unit) => format!("{values} {unit}"),
+            Some(unit) => format!("{values} {}", unit.in_language("en")),
             None => values,
         };
         let rows: u64 = histogram.iter().sum();
@@ -109,7 +122,7 @@ impl FeatureReport {
             scale,
             widest: widest(feature),
             fullest: most.map(|(_, &count)| count as f64 / rows as f64),
-            fullest_level: most.and_then(|(level, _)| feature.show_level(level)),
+            fullest_level: most.and_then(|(level, _)| feature.show_level(level)).map(|level| level.to_string()),
             values,
             clamped,
         }
@@ -181,7 +194,7 @@ impl BuildReport {
             format!("the default scheme is {default}, because the recommended scheme cannot be offered: {reason}")
         });
         let summary = summarise(&self.manifest);
-        // `scheme::named` does not know the sealed search, which reveals less than gated schemes.
+        // `scheme::named` does not know joint searches, which reveal less than gated schemes.
         let reveals_more =
             |scheme: &&SchemeSummary| scheme::named(scheme.name).is_some_and(|scheme| !scheme.is_gated());
         let extra = summary.schemes.iter().filter(reveals_more).map(|summary| {
@@ -220,7 +233,29 @@ impl BuildReport {
             1 => Some("1 accepted row was dropped because of missing values".into()),
             rows => Some(format!("{rows} accepted rows were dropped because of missing values")),
         };
-        let extra = extra.into_iter().chain(costly.flatten());
+        let reused = self.version_reused.then(|| {
+            let dataset = &self.manifest.fields().dataset;
+            format!(
+                "the replaced bundle had other rows under the same name and version ({}, version {}); give every change \
+                 of the data its own version",
+                dataset.name, dataset.version
+            )
+        });
+        let weakest = summary.weakest().map(|weakest| {
+            format!(
+                "if servers need no token, anyone may search: with {} a client that breaks the protocol gets {} per \
+                 search",
+                weakest.name,
+                weakest.cheat()
+            )
+        });
+        let originals = self.warn_of_originals.then(|| {
+            "every record is the original row of one accepted person. Every operator holds all of them, and a person \
+             who asks with a few facts about an accepted person can read the rest. Build with --group 10 to publish \
+             groups instead, or with --group 1 to keep original rows without this warning"
+                .to_owned()
+        });
+        let extra = originals.into_iter().chain(extra).chain(costly.flatten()).chain(reused).chain(weakest);
         left_out
             .chain(leaking)
             .chain(filled)
@@ -240,8 +275,17 @@ impl fmt::Display for BuildReport {
         for warning in self.warnings() {
             writeln!(f, "{}", wrapped(&format!("warning: {warning}")))?;
         }
+        if let Some(masks) = &self.masks {
+            writeln!(f, "{}", wrapped(&described(masks)))?;
+        }
         let BundleSizes { manifest, rows, records } = self.sizes;
         writeln!(f, "{} of {} accepted", self.rows_accepted, counted(self.rows_read, "row"))?;
+        if let Some(groups) = &self.groups {
+            write!(f, "{groups}")?;
+        }
+        if let Some(exposure) = &self.exposure {
+            write!(f, "{exposure}")?;
+        }
         writeln!(f, "{rows} bytes of rows, {records} bytes of records, {manifest} bytes of manifest")?;
         let Some(signer) = self.manifest.fields().signer else { return Ok(()) };
         let (new, key) = (if self.key_is_new { "new " } else { "" }, self.signing_key.display());
@@ -250,12 +294,36 @@ impl fmt::Display for BuildReport {
     }
 }
 
+/// The effects of masks in words.
+fn described(masks: &MaskEffects) -> String {
+    const SHOWN: usize = 10;
+    let gap = |gap: Option<u64>| gap.map_or_else(|| "none".into(), |gap| gap.to_string());
+    let closure = match masks.in_closure.as_deref() {
+        None => "whether they lie in the closure D_c would take too long to compute".to_owned(),
+        Some([]) => "none of them lies in the closure D_c".into(),
+        Some(found) => {
+            let shown: Vec<String> = found.iter().take(SHOWN).map(|row| (row + 1).to_string()).collect();
+            let more = if found.len() > SHOWN { ", …" } else { "" };
+            format!("{} of them in the closure D_c (rejected row {}{more})", found.len(), shown.join(", "))
+        }
+    };
+    format!(
+        "masks: over {}, with equal weights, the smallest gap of distances (d_min of the paper) is {}, without ties {}; \
+         {closure}; masks below {} give an exact answer in {:.1}% of searches",
+        counted(masks.samples as u64, "rejected row"),
+        gap(masks.d_min),
+        gap(masks.distinct),
+        masks.chosen,
+        100.0 * masks.exact_share
+    )
+}
+
 /// Width of the output, in columns of a terminal.
 const WIDTH: usize = 80;
 
 /// Wraps a text at [`WIDTH`] columns, except for words that are longer. Indents all lines but the
 /// first.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     for word in text.split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {

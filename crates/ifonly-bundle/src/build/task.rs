@@ -5,7 +5,7 @@
 //! processed again, by any worker, gives the same bytes.
 
 use crate::build::accept::{Acceptance, TargetLeakDetector};
-use crate::build::parts::{LevelCounts, PartFiles};
+use crate::build::parts::{LevelCounts, PartFiles, REJECTED_LIMIT};
 use crate::build::plan::EncodingPlan;
 use crate::columns::schema_file::find_column;
 use crate::columns::stats::{ColumnStats, Median, RowLocation, is_missing};
@@ -21,6 +21,9 @@ use crate::input::table_set::{TablePart, TableSet};
 use ifonly_values::record;
 use ifonly_values::schema::{Column, EncodedValue, Feature, FeatureKind, Notation, Schema, SchemaError, Value};
 
+/// Values repeat often, and a cache lookup is faster than parsing. Entries per column.
+const MAX_CACHED: usize = 1 << 16;
+
 /// The tables, the accept rule and the column settings of a build, as workers receive them.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub struct BuildTask {
@@ -30,6 +33,8 @@ pub struct BuildTask {
     pub(crate) listed: Vec<Vec<String>>,
     /// Per column, whether its median may be needed.
     pub(crate) medians: Vec<Median>,
+    /// Whether the second pass keeps the levels of some rejected rows, for the effects of masks.
+    pub(crate) keeps_rejected: bool,
 }
 
 impl std::fmt::Debug for BuildTask {
@@ -83,8 +88,6 @@ impl BuildTask {
         files: &PartFiles,
         watch: ProgressCallback<'_>,
     ) -> Result<LevelCounts, BuildError> {
-        // Values repeat often, and a cache lookup is faster than parsing. Entries per column.
-        const MAX_CACHED: usize = 1 << 16;
         let schema = &plan.schema;
         let columns = self.columns_of(schema)?;
         let mut to = files.create()?;
@@ -93,7 +96,18 @@ impl BuildTask {
         self.scan(part, BuildStage::Encoding, watch, &mut |location, row, accepted| {
             counts.read += 1;
             counts.accepted += u64::from(accepted);
-            if !accepted || !self.is_complete(row, &plan.required) {
+            if !self.is_complete(row, &plan.required) {
+                return Ok(());
+            }
+            if !accepted {
+                // Only grouping uses rejected rows, so one with an invalid value is left out.
+                if let Some(levels) = self.rejected_levels(schema, &columns, row, &mut caches) {
+                    counts.rejected += 1;
+                    if self.keeps_rejected && counts.rejected_sample.len() < REJECTED_LIMIT {
+                        counts.rejected_sample.push(levels.iter().map(|encoded| encoded.level as u16).collect());
+                    }
+                    to.push_rejected(&levels)?;
+                }
                 return Ok(());
             }
             let mut levels: Vec<EncodedValue> = Vec::with_capacity(schema.features().len());
@@ -131,6 +145,29 @@ impl BuildTask {
         Ok(counts)
     }
 
+    fn rejected_levels(
+        &self,
+        schema: &Schema,
+        columns: &[(usize, Column<'_>)],
+        row: &SourceRow<'_>,
+        caches: &mut [TextMap<Vec<EncodedValue>>],
+    ) -> Option<Vec<EncodedValue>> {
+        let mut levels = Vec::with_capacity(schema.features().len());
+        for ((index, column), cache) in columns.iter().zip(caches) {
+            let text = if is_missing(row.cells[*index], &self.listed[*index]) { "" } else { row.cells[*index] };
+            if let Some(known) = cache.get(text) {
+                levels.extend(known);
+                continue;
+            }
+            let before = levels.len();
+            schema.encode_column(column, &Value::from(text), &mut levels).ok()?;
+            if cache.len() < MAX_CACHED {
+                cache.insert(text, levels[before..].to_vec());
+            }
+        }
+        Some(levels)
+    }
+
     /// Calls `visit` with each row of a part and whether the row is accepted.
     fn scan(
         &self,
@@ -162,7 +199,7 @@ impl BuildTask {
             return Err(self.cell(location, *column, "the target is missing, so it is not known whether the row was accepted; give it a value or remove the row".into()));
         }
         for condition in conditions {
-            if condition.matches(value).map_err(|reason| self.cell(location, *column, reason))? {
+            if condition.matches(value).map_err(|error| self.cell(location, *column, error.to_string()))? {
                 return Ok(true);
             }
         }

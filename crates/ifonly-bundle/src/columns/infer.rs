@@ -16,7 +16,7 @@ use crate::columns::ordinal;
 use crate::columns::schema_file::{FeatureOverrides, KindName, Scalar, ScaleName};
 use crate::columns::stats::{ColumnStats, RowLocation, grid};
 use crate::error::BuildError;
-use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Scale, ScaleLayout};
+use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Phrases, Scale, ScaleLayout};
 use std::path::PathBuf;
 
 /// Maximum number of inferred categories. More are assumed to be names or free text, unless the
@@ -121,21 +121,32 @@ impl ColumnEvidence<'_> {
             return Ok(Err("it has no values".into()));
         }
         let NotationCandidate { notation, min, max } = self.notation()?;
+        Ok(self.numeric_kind(&notation, min, max)?.ok_or_else(constant))
+    }
+
+    /// The kind of a column of numbers with this notation and these bounds; `None` if it is
+    /// constant.
+    pub(crate) fn numeric_kind(
+        &self,
+        notation: &Notation,
+        min: f64,
+        max: f64,
+    ) -> Result<Option<FeatureKind>, BuildError> {
         // Bounds that are not set are widened to include the default.
         let default = self.settings.default.as_ref().and_then(|default| notation.read(&default.to_string()));
         let (low, high) = (default.unwrap_or(min).min(min), default.unwrap_or(max).max(max));
         let (low, high) = (self.settings.min.unwrap_or(low), self.settings.max.unwrap_or(high));
         if low == high && self.settings.min.is_none() && self.settings.max.is_none() {
-            return Ok(Err(constant()));
+            return Ok(None);
         }
-        let scale = self.scale(&notation, low, high).map_err(|reason| {
+        let scale = self.scale(notation, low, high).map_err(|reason| {
             BuildError::Settings(format!("column {:?}: {reason}; set another scale or other bounds", self.name))
         })?;
         let (low, high) = scale.bounds();
         // If values lie outside the bounds of the schema file, the first and last level include
         // them.
         let scale = scale.open(min < low || max > high);
-        Ok(Ok(FeatureKind::Numeric { scale, notation }))
+        Ok(Some(FeatureKind::Numeric { scale, notation: notation.clone() }))
     }
 
     /// The notation of the values, or an error if it is unknown or ambiguous.
@@ -184,21 +195,21 @@ impl ColumnEvidence<'_> {
             return Err(format!("min = {low} and max = {high} must be finite and in order"));
         }
         let name = self.settings.scale.or(self.settings.quantiser.map(|_| ScaleName::Paper)).or(self.scale);
-        match name {
+        let scale = match name {
             Some(ScaleName::Paper) => Scale::levels(low, high, max_levels, self.settings.quantiser.unwrap_or_default()),
             Some(ScaleName::Round) => Scale::round(low, high, max_levels),
             Some(ScaleName::Linear) => Scale::equal_steps(low, high, max_levels),
             Some(ScaleName::Log) => Scale::logarithmic(low, high, max_levels),
-            Some(ScaleName::Exact) => self
-                .exact(notation, low, high, u32::MAX)
-                .ok_or("it has too many distinct values for one level per value")
-                .map_err(str::to_owned)
-                .and_then(Scale::new),
+            Some(ScaleName::Exact) => match self.exact(notation, low, high, u32::MAX) {
+                Some(layout) => Scale::new(layout),
+                None => return Err("it has too many distinct values for one level per value".into()),
+            },
             None => match self.exact(notation, low, high, max_levels) {
                 Some(layout) => Scale::new(layout),
                 None => Scale::round(low, high, max_levels),
             },
-        }
+        };
+        scale.map_err(|error| error.to_string())
     }
 
     /// A scale with one level per value: a grid, or a list of the values. Values are listed only if
@@ -272,6 +283,15 @@ impl ColumnEvidence<'_> {
         let feature = |name: String, kind: FeatureKind| Feature {
             unit: settings.unit.clone(),
             description: settings.description.clone(),
+            label: settings.label.clone(),
+            section: settings.section.clone(),
+            phrases: Phrases {
+                more: settings.more.clone(),
+                less: settings.less.clone(),
+                one_more: settings.one_more.clone(),
+                one_less: settings.one_less.clone(),
+            },
+            word_labels: settings.words.clone(),
             default: settings.default.as_ref().map(Scalar::to_string),
             suggest_immutable: settings.immutable == Some(true),
             ..Feature::new(name, kind)
@@ -283,7 +303,9 @@ impl ColumnEvidence<'_> {
                 let part = |category: String| {
                     let kind = FeatureKind::Categorical { categories: vec!["no".into(), "yes".into()], range };
                     let one_hot = Some(OneHot { column: self.name.into(), category: category.clone() });
-                    Feature { one_hot, ..feature(format!("{}={category}", self.name), kind) }
+                    let word_labels = settings.words.get(&category).map(|label| (category.clone(), label.clone()));
+                    let word_labels = word_labels.into_iter().collect();
+                    Feature { one_hot, word_labels, ..feature(format!("{}={category}", self.name), kind) }
                 };
                 categories.into_iter().map(part).collect()
             }

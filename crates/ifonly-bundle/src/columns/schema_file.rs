@@ -5,7 +5,7 @@
 //! with every key.
 
 use crate::error::BuildError;
-use ifonly_values::schema::{Quantiser, nearest};
+use ifonly_values::schema::{LocalizedText, Quantiser, nearest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,6 +20,8 @@ pub struct SchemaFile {
     pub target: Option<String>,
     /// The accept conditions: values or comparisons of the target.
     pub accept: Vec<Scalar>,
+    /// How a found case is described, such as "got the loan".
+    pub outcome: Option<LocalizedText>,
     /// Columns of numbers. The spelling of CARLA, `continous`, is accepted too.
     #[serde(alias = "continous")]
     pub continuous: Vec<String>,
@@ -39,6 +41,14 @@ pub struct SchemaFile {
     pub one_hot: bool,
     /// Treatment of columns that the file does not mention.
     pub others: UnlistedColumns,
+    /// Every record stands for at least this number of accepted people.
+    pub group: Option<u32>,
+    /// Columns in which all people of a group have the same value.
+    pub keep: Vec<String>,
+    /// Columns of which every group has several values.
+    pub sensitive: Vec<String>,
+    /// The number of values of sensitive columns in every group.
+    pub l: Option<u32>,
     /// Settings of single columns.
     pub features: BTreeMap<String, FeatureOverrides>,
 }
@@ -85,9 +95,23 @@ pub struct FeatureOverrides {
     /// The value that replaces a missing value.
     pub default: Option<Scalar>,
     /// The unit of its numbers.
-    pub unit: Option<String>,
+    pub unit: Option<LocalizedText>,
     /// The meaning of the column, for users.
-    pub description: Option<String>,
+    pub description: Option<LocalizedText>,
+    /// The name for users.
+    pub label: Option<LocalizedText>,
+    /// The section of forms that the column belongs to.
+    pub section: Option<LocalizedText>,
+    /// Phrase for a higher value, with `{n}` for the difference.
+    pub more: Option<LocalizedText>,
+    /// Phrase for a lower value.
+    pub less: Option<LocalizedText>,
+    /// Phrase for a value that is higher by 1.
+    pub one_more: Option<LocalizedText>,
+    /// Phrase for a value that is lower by 1.
+    pub one_less: Option<LocalizedText>,
+    /// The labels of words.
+    pub words: BTreeMap<String, LocalizedText>,
     /// Whether people usually cannot change the value.
     pub immutable: Option<bool>,
     /// Whether the column is excluded.
@@ -164,6 +188,11 @@ impl std::fmt::Display for Scalar {
     }
 }
 
+/// The text is not a schema file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid schema file: {0}")]
+pub struct SchemaFileError(#[from] toml::de::Error);
+
 impl SchemaFile {
     /// Reads a schema file.
     pub fn read(path: &Path) -> Result<SchemaFile, BuildError> {
@@ -174,12 +203,12 @@ impl SchemaFile {
             return Err(BuildError::File { path: path.into(), reason });
         }
         let text = std::fs::read_to_string(path).map_err(io)?;
-        SchemaFile::parse(&text).map_err(|reason| BuildError::File { path: path.into(), reason })
+        SchemaFile::parse(&text).map_err(|error| BuildError::File { path: path.into(), reason: error.to_string() })
     }
 
     /// Parses the text of a schema file.
-    pub fn parse(text: &str) -> Result<SchemaFile, String> {
-        toml::from_str(text).map_err(|error| format!("not a valid schema file: {error}"))
+    pub fn parse(text: &str) -> Result<SchemaFile, SchemaFileError> {
+        Ok(toml::from_str(text)?)
     }
 
     /// Whether the file mentions a column.
@@ -227,6 +256,11 @@ impl SchemaFile {
     pub(crate) fn check_columns(&self, columns: &[String]) -> Result<(), BuildError> {
         let lists = self.lists();
         let listed = lists.iter().flat_map(|(key, list)| list.iter().map(|name| (key.to_string(), name)));
+        for (key, names) in [("keep", &self.keep), ("sensitive", &self.sensitive)] {
+            for name in names {
+                find_column(columns, name, &format!("schema file, {key}"))?;
+            }
+        }
         let featured = self.features.keys().map(|name| (format!("features.{name}"), name));
         for (key, name) in listed.chain(featured) {
             find_column(columns, name, &format!("schema file, {key}"))?;
@@ -303,7 +337,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_key_or_column() {
-        let refused = |text: &str| SchemaFile::parse(text).unwrap_err();
+        let refused = |text: &str| SchemaFile::parse(text).unwrap_err().to_string();
         assert!(refused("tarjet = 'x'").contains("tarjet"));
         assert!(refused("[features.a]\nlevel = 3").contains("level"));
         let twice = SchemaFile::parse("continuous = ['a']\ncategorical = ['a']").unwrap();

@@ -251,7 +251,7 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
         );
         return Err(OpenError::Malformed { path: directory.into(), reason });
     }
-    let text = read_limited(&path, MAX_CHECKSUMS)?;
+    let text = read_private(&path, MAX_CHECKSUMS)?;
     let hashes = std::str::from_utf8(&text).ok().and_then(|text| layout::parse_checksums(text, HASHED_FILES));
     let hashes = hashes.ok_or_else(|| OpenError::Malformed {
         path: path.clone(),
@@ -268,9 +268,36 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
+    read_at_most(path, &File::open(path).map_err(|source| OpenError::Io { path: path.into(), source })?, limit)
+}
+
+/// The same for a file that must not be readable by all users.
+fn read_private(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
+    let file = File::open(path).map_err(|source| OpenError::Io { path: path.into(), source })?;
+    check_private(path, &file)?;
+    read_at_most(path, &file, limit)
+}
+
+/// Refuses a file that all users can read. The group may: Kubernetes gives volumes to the group of
+/// a pod.
+fn check_private(path: &Path, file: &File) -> Result<(), OpenError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let metadata = file.metadata().map_err(|source| OpenError::Io { path: path.into(), source })?;
+        if metadata.permissions().mode() & 0o007 != 0 {
+            return Err(OpenError::Readable { path: path.into() });
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (path, file);
+    Ok(())
+}
+
+fn read_at_most(path: &Path, file: &File, limit: u64) -> Result<Vec<u8>, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let mut bytes = vec![];
-    File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > limit {
         let reason = format!("more than {limit} bytes: not a file of a bundle; copy the bundle again");
         return Err(OpenError::Malformed { path: path.into(), reason });
@@ -283,6 +310,7 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError
 fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result<FileBytes, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let file = File::open(path).map_err(io)?;
+    check_private(path, &file)?;
     let have = file.metadata().map_err(io)?.len();
     let need = match need {
         Some(need) if need as u64 == have => need,

@@ -216,8 +216,8 @@ impl BundlePart {
             records: hash(records.finish()?),
         };
         let mut part = directory.file(PART)?;
-        // Cannot fail: the label has only numbers and strings.
-        part.write(serde_json::to_string_pretty(&label).unwrap_or_default().as_bytes())?;
+        let label = serde_json::to_string_pretty(&label).expect("a label has only numbers and strings");
+        part.write(label.as_bytes())?;
         part.finish()?;
         directory.sync()
     }

@@ -3,10 +3,6 @@
 
 use crate::build::report::{FeatureReport, write_features};
 use crate::error::counted;
-use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::scheme::sealed;
-use ifonly_core::scheme::sealed::SealedScheme;
-use ifonly_core::spir::RecordFetch;
 use ifonly_values::manifest::{Manifest, OfferedScheme};
 use std::fmt;
 
@@ -54,52 +50,40 @@ pub struct SchemeSummary {
 pub fn summarise(manifest: &Manifest) -> ManifestSummary<'_> {
     let digest = hex::encode(manifest.digest());
     let row_bits: f64 = manifest.schema().max_levels().iter().map(|&max_level| f64::from(max_level + 1).log2()).sum();
-    let scans = |instance: &SchemeInstance| {
-        let traffic = instance.traffic(1, manifest.record_length());
-        let cheat_bits = instance.cheated_elements() as u64 * u64::from(instance.field().bits());
-        let fetch = RecordFetch::new(instance.params(), instance.servers(), manifest.record_length());
+    let scheme = |offered: &OfferedScheme| {
+        let traffic = offered.traffic(1, manifest.record_length());
+        let cheat = offered.cheat(manifest.top_limit(), manifest.record_length());
         SchemeSummary {
-            name: instance.scheme().name,
-            servers: instance.servers(),
-            rounds: instance.phases(),
-            q: instance.field().q(),
-            bits: instance.field().bits(),
+            name: offered.scheme().name,
+            servers: offered.servers(),
+            rounds: offered.phases(),
+            q: offered.modulus(),
+            bits: offered.bits(),
             bytes_up: traffic.up as u64,
             bytes_down: traffic.down as u64,
-            learns: instance.scheme().learns,
-            cheat_bits,
-            cheat_records: fetch.cheated_records(),
-            cheat_searches: (row_bits / cheat_bits as f64).ceil() as u64,
+            learns: offered.scheme().learns,
+            cheat_bits: cheat.row_bits,
+            cheat_records: cheat.records,
+            cheat_searches: match cheat.row_bits {
+                0 => manifest.rows().div_ceil(cheat.records) as u64,
+                bits => (row_bits / bits as f64).ceil() as u64,
+            },
         }
-    };
-    let sealed = |sealed: &SealedScheme| {
-        let traffic = sealed.traffic(1, manifest.record_length());
-        SchemeSummary {
-            name: sealed::SCHEME.name,
-            servers: sealed::SERVERS,
-            rounds: 1,
-            q: 1 << sealed.bits(),
-            bits: sealed.bits() as u32,
-            bytes_up: traffic.up as u64,
-            bytes_down: traffic.down as u64,
-            learns: sealed::SCHEME.learns,
-            // A client that sends an arbitrary cost table gets the nearest records under that
-            // table, and learns nothing about other rows.
-            cheat_bits: 0,
-            cheat_records: manifest.top_limit(),
-            cheat_searches: manifest.rows().div_ceil(manifest.top_limit()) as u64,
-        }
-    };
-    let scheme = |offered: &OfferedScheme| match offered {
-        OfferedScheme::Scans(instance) => scans(instance),
-        OfferedScheme::Sealed(scheme) => sealed(scheme),
     };
     ManifestSummary { manifest, digest, schemes: manifest.schemes().iter().map(scheme).collect() }
 }
 
+impl ManifestSummary<'_> {
+    /// The offered scheme that gives away most: the fewest searches for all rows, then the most
+    /// bits of every row.
+    pub fn weakest(&self) -> Option<&SchemeSummary> {
+        self.schemes.iter().min_by_key(|scheme| (scheme.cheat_searches, std::cmp::Reverse(scheme.cheat_bits)))
+    }
+}
+
 impl SchemeSummary {
     /// What a client that breaks the protocol gets per search, in words.
-    pub(crate) fn cheat(&self) -> String {
+    pub fn cheat(&self) -> String {
         let SchemeSummary { cheat_bits, cheat_records, cheat_searches, .. } = self;
         let (bits, records) = (counted(*cheat_bits, "bit"), counted(*cheat_records as u64, "record"));
         format!("{bits} of every row and {records} per fetch; all rows not before search {cheat_searches}")
@@ -113,6 +97,24 @@ impl fmt::Display for ManifestSummary<'_> {
         writeln!(f, "{}, version {}: {rows}", fields.dataset.name, fields.dataset.version)?;
         if let Some(definition) = &fields.dataset.accepted {
             writeln!(f, "accepted: {definition}")?;
+        }
+        match &fields.dataset.groups {
+            Some(groups) => {
+                let (method, k, l, left_out) = (&groups.method, groups.k, groups.l, groups.left_out);
+                writeln!(f, "every record {}", groups.notice())?;
+                write!(f, "groups: method {method}, k = {k}, l = {l}, at most {left_out} accepted people left out")?;
+                for (key, columns) in [("keep", &groups.keep), ("sensitive", &groups.sensitive)] {
+                    if !columns.is_empty() {
+                        write!(f, ", {key} {}", columns.join(", "))?;
+                    }
+                }
+                writeln!(f)?;
+            }
+            None => writeln!(f, "every record is the original row of one accepted person")?,
+        }
+        if fields.params.floor > 1 {
+            let floor = counted(fields.params.floor as u64, "row");
+            writeln!(f, "floor: a search with fewer than {floor} that match finds no record")?;
         }
         writeln!(f, "manifest {}", self.digest)?;
         match fields.signer {

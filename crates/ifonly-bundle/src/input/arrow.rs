@@ -30,6 +30,8 @@ pub struct ArrowTable {
     indices: Vec<usize>,
     /// Whether each of these columns is Boolean.
     booleans: Vec<bool>,
+    /// Whether each of these columns has numbers with fractions.
+    fractions: Vec<bool>,
     batches: Vec<RecordBatch>,
     /// Rows of the larger table before the first row, if this is a part of one.
     row_offset: u64,
@@ -63,7 +65,12 @@ impl ArrowTable {
             return Err(BuildError::File { path: name, reason });
         }
         let booleans = indices.iter().map(|&index| *schema.field(index).data_type() == DataType::Boolean).collect();
-        Ok(ArrowTable { name, columns, unusable, indices, booleans, batches, row_offset: 0 })
+        let is_fraction = |&index: &usize| {
+            let kind = schema.field(index).data_type();
+            kind.is_floating() || matches!(kind, DataType::Decimal128(..) | DataType::Decimal256(..))
+        };
+        let fractions = indices.iter().map(is_fraction).collect();
+        Ok(ArrowTable { name, columns, unusable, indices, booleans, fractions, batches, row_offset: 0 })
     }
 
     /// The same rows as a part of a larger table, of which `rows` come before. Messages count rows
@@ -85,6 +92,11 @@ impl ArrowTable {
     /// Whether a column is Boolean.
     pub fn is_boolean(&self, column: &str) -> bool {
         self.columns.iter().zip(&self.booleans).any(|(name, is_boolean)| name == column && *is_boolean)
+    }
+
+    /// Whether each of [`columns`](ArrowTable::columns) has numbers with fractions.
+    pub fn fractions(&self) -> &[bool] {
+        &self.fractions
     }
 
     /// All rows as texts, in the order of [`columns`](ArrowTable::columns). Missing values are

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// Decompression stops when the unpacked data exceeds both limits: this size in bytes ...
-const MAX_UNPACKED: u64 = 64 << 20;
+pub(crate) const MAX_UNPACKED: u64 = 64 << 20;
 /// ... and this multiple of the compressed size.
-const MAX_RATIO: u64 = 100;
+pub(crate) const MAX_RATIO: u64 = 100;
 
 /// Data that can be read several times from its start.
 #[derive(Debug)]

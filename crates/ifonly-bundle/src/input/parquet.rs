@@ -6,7 +6,7 @@
 
 use crate::build::report::ExcludedColumn;
 use crate::error::{BuildError, FileLocation, counted};
-use crate::input::file::Input;
+use crate::input::file::{Input, MAX_RATIO, MAX_UNPACKED};
 use crate::input::source::{RowVisitor, SourceRow, column_names, trimmed};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -21,6 +21,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
+
+/// Maximum bytes of one value.
+const MAX_CELL: usize = 1 << 20;
+/// Maximum bytes of the texts of one batch, over all columns. A dictionary may repeat a long value
+/// in every row, so the size of the file does not limit them.
+const MAX_BATCH_TEXT: usize = 32 << 20;
 
 pub(crate) struct ParquetSource {
     pub(crate) input: Input,
@@ -39,6 +45,7 @@ impl ParquetSource {
         let path = input.name().clone();
         guarded(&path, || {
             let reader = reader(&input)?;
+            check_expansion(&input, &reader)?;
             let metadata = reader.metadata().file_metadata();
             let fields = metadata.schema().get_fields();
             let name = |field: &TypePtr| field.name().to_owned();
@@ -117,11 +124,14 @@ impl ParquetSource {
             while done < end {
                 let rows = BATCH.min(end - done) as usize;
                 let mut columns = Vec::with_capacity(readers.len());
+                let mut left = MAX_BATCH_TEXT;
                 for ((reader, kind), name) in readers.iter_mut().zip(&self.columns) {
-                    columns.push(Texts::read(reader, kind, rows).map_err(|(index, reason)| {
+                    let texts = Texts::read(reader, kind, rows, left).map_err(|(index, reason)| {
                         let (path, location) = (self.input.name().clone(), FileLocation::Row(done + 1 + index as u64));
                         BuildError::Cell { path, location, column: name.clone(), reason }
-                    })?);
+                    })?;
+                    left = left.saturating_sub(texts.text.len());
+                    columns.push(texts);
                 }
                 if to.send(Ok(Batch { rows, columns })).is_err() {
                     return Ok(());
@@ -155,11 +165,17 @@ impl Texts {
         &self.text[start..self.ends[row]]
     }
 
-    /// Reads the next `count` values. An error has the index of the value among them.
-    fn read(reader: &mut ColumnReader, kind: &ColumnDescPtr, count: usize) -> Result<Texts, (usize, String)> {
+    /// Reads the next `count` values, whose texts may have `limit` bytes together. An error has the
+    /// index of the value among them.
+    fn read(
+        reader: &mut ColumnReader,
+        kind: &ColumnDescPtr,
+        count: usize,
+        limit: usize,
+    ) -> Result<Texts, (usize, String)> {
         use ColumnReader as Column;
         let mut texts = Texts { text: String::with_capacity(8 * count), ends: Vec::with_capacity(count) };
-        let mut to = Appender { kind, text: &mut texts.text, ends: &mut texts.ends, count };
+        let mut to = Appender { kind, text: &mut texts.text, ends: &mut texts.ends, count, limit };
         match reader {
             Column::BoolColumnReader(reader) => to.take(reader, |text, _, value| show(text, value)),
             Column::Int32ColumnReader(reader) => {
@@ -171,9 +187,9 @@ impl Texts {
             }
             Column::FloatColumnReader(reader) => to.take(reader, |text, _, value| append(text, &Field::Float(value))),
             Column::DoubleColumnReader(reader) => to.take(reader, |text, _, value| double(text, value)),
-            Column::ByteArrayColumnReader(reader) => to.take(reader, bytes),
+            Column::ByteArrayColumnReader(reader) => to.take_long(reader, ByteArray::len, bytes),
             Column::FixedLenByteArrayColumnReader(reader) => {
-                to.take(reader, |text, kind, value| bytes(text, kind, value.into()))
+                to.take_long(reader, |value| value.len(), |text, kind, value| bytes(text, kind, value.into()))
             }
         }?;
         Ok(texts)
@@ -186,6 +202,7 @@ struct Appender<'a> {
     text: &'a mut String,
     ends: &'a mut Vec<usize>,
     count: usize,
+    limit: usize,
 }
 
 /// Appends the text of a value as in CSV; `None` if the value has no text.
@@ -195,6 +212,16 @@ impl Appender<'_> {
     fn take<T: DataType>(
         &mut self,
         reader: &mut ColumnReaderImpl<T>,
+        append: Append<T::T>,
+    ) -> Result<(), (usize, String)> {
+        self.take_long(reader, |_| 0, append)
+    }
+
+    /// Appends values whose length in bytes is checked before their text is made.
+    fn take_long<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        length: fn(&T::T) -> usize,
         append: Append<T::T>,
     ) -> Result<(), (usize, String)> {
         let (mut values, mut levels) = (vec![], vec![]);
@@ -216,6 +243,17 @@ impl Appender<'_> {
             if present == 0 || levels.get(index) == Some(&present) {
                 let no_value = || (index, "cannot be read as Parquet: the column has too few values".into());
                 let value = values.next().ok_or_else(no_value)?;
+                let bytes = length(&value);
+                if bytes > MAX_CELL {
+                    return Err((index, format!("the value has {bytes} bytes, but the maximum is {MAX_CELL}")));
+                }
+                if self.text.len() + bytes > self.limit {
+                    let reason = format!(
+                        "the values of {} rows have more than {MAX_BATCH_TEXT} bytes; remove columns of long texts",
+                        self.count
+                    );
+                    return Err((index, reason));
+                }
                 append(self.text, self.kind, value)
                     .ok_or_else(|| (index, "the value is neither a number nor a text".into()))?;
             }
@@ -223,6 +261,19 @@ impl Appender<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses a file that unpacks to much more than its size, as for other compressed files.
+fn check_expansion(input: &Input, reader: &SerializedFileReader<File>) -> Result<(), BuildError> {
+    let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+    let sizes = columns.map(|column| u64::try_from(column.uncompressed_size()).unwrap_or(u64::MAX));
+    let unpacked = sizes.fold(0, u64::saturating_add);
+    if unpacked > MAX_UNPACKED && unpacked > input.bytes().saturating_mul(MAX_RATIO) {
+        let reason =
+            format!("it unpacks to more than {MAX_RATIO} times its size; convert it to CSV if this is intended");
+        return Err(BuildError::File { path: input.name().clone(), reason });
+    }
+    Ok(())
 }
 
 fn reader(input: &Input) -> Result<SerializedFileReader<File>, BuildError> {

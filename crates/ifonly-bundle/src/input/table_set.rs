@@ -111,7 +111,7 @@ impl TableSet {
         if source.columns() == self.columns {
             return Ok(());
         }
-        let first = self.files.first().cloned().unwrap_or_default();
+        let first = self.first();
         let only = |these: &[String], those: &[String]| these.iter().find(|name| !those.contains(name)).cloned();
         let difference = match (only(&self.columns, source.columns()), only(source.columns(), &self.columns)) {
             (Some(name), _) => format!("it has no column {name:?}"),
@@ -132,7 +132,7 @@ impl TableSet {
 
     /// The first file, for errors that concern all files.
     pub(crate) fn first(&self) -> PathBuf {
-        self.files.first().cloned().unwrap_or_default()
+        self.files.first().expect("a set has at least one file").clone()
     }
 
     pub(crate) fn columns(&self) -> &[String] {

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use ifonly_bundle::{BuildError, BuildOptions, BuildReport, Bundle, build, save_key};
-use ifonly_core::signature::SigningKey;
+use ifonly_core::signature::{BundleId, SigningKey};
 use ifonly_values::record::Record;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,9 @@ impl TestDir {
     }
 
     pub fn options(&self, data: &Path) -> BuildOptions {
-        BuildOptions { data: vec![data.into()], output: self.path("bundle"), ..BuildOptions::default() }
+        // A fixed id, so that tests can compare the bytes of bundles.
+        let bundle_id = Some(BundleId([0x5a; 16]));
+        BuildOptions { data: vec![data.into()], output: self.path("bundle"), bundle_id, ..BuildOptions::default() }
     }
 
     /// Options for a CSV file with these contents and, unless empty, this schema file.

@@ -5,7 +5,10 @@
 use crate::answer::explanation::{Change, Explanation};
 use crate::error::ServerFailure;
 use crate::search::run::Traffic;
-use ifonly_values::manifest::Dataset;
+use ifonly_values::coded;
+use ifonly_values::manifest::{Dataset, GroupTerms};
+use ifonly_values::message::CodedMessage;
+use ifonly_values::record::GroupFacts;
 use ifonly_values::schema::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -16,6 +19,8 @@ pub struct Answer {
     pub found: Vec<Explanation>,
     /// The requested number of records.
     pub requested: usize,
+    /// The requested number of ways.
+    pub requested_ways: usize,
     /// The scheme.
     pub scheme: &'static str,
     /// The number of servers that the scheme uses.
@@ -28,15 +33,42 @@ pub struct Answer {
     pub rows: usize,
     /// Name and version of the dataset.
     pub dataset: Dataset,
-    /// Indices, from 1, of servers whose wrong answers were corrected.
+    /// Indices, from 1, of servers whose wrong answers or wrong claims of an index were corrected.
     pub lying_servers: Vec<usize>,
-    /// Servers that failed during the search but were tolerated.
+    /// Servers that failed but were tolerated: at the connection or during the search.
     pub server_failures: Vec<ServerFailure>,
-    /// The wishes that decided which rows match, in words.
-    pub wishes: Vec<String>,
-    /// Notes for the user: how wishes were interpreted, values that were ignored, servers that
-    /// could not be connected.
-    pub notes: Vec<String>,
+    /// The wishes that decided which rows match.
+    pub wishes: Vec<CodedMessage>,
+    /// Notes for the user: how wishes were interpreted, values that were ignored, and whether the
+    /// result may be wrong.
+    pub notes: Vec<CodedMessage>,
+}
+
+/// A note about the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerNote {
+    /// The answers contain what honest servers do not send: a wrong or impossible cost, or a record
+    /// that is damaged, not signed or does not match.
+    MayNotBeNearest,
+    /// Every record stands for at least k accepted people.
+    StandsFor {
+        /// The smallest number of people.
+        k: u64,
+    },
+}
+
+coded! { AnswerNote {
+    AnswerNote::MayNotBeNearest => "may-not-be-nearest" {},
+    AnswerNote::StandsFor { k } => "stands-for" { k },
+} }
+
+impl std::fmt::Display for AnswerNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AnswerNote::MayNotBeNearest => f.write_str("the result may not be the nearest: a server may be lying"),
+            AnswerNote::StandsFor { k } => write!(f, "the record {}", GroupTerms::notice_for(*k)),
+        }
+    }
 }
 
 impl Serialize for Answer {
@@ -45,10 +77,15 @@ impl Serialize for Answer {
         struct Document<'a> {
             found: bool,
             cost: Option<f64>,
+            sentence: Option<&'a str>,
             record: Option<Record<'a>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            group: Option<GroupFacts>,
             changes: &'a [Change],
             #[serde(skip_serializing_if = "Option::is_none")]
             nearest: Option<&'a [Explanation]>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ways: Option<&'a [Explanation]>,
             scheme: &'a str,
             servers: usize,
             bytes_up: u64,
@@ -56,17 +93,20 @@ impl Serialize for Answer {
             matching_rows: Option<usize>,
             dataset: &'a Dataset,
             lying_servers: &'a [usize],
-            server_failures: Vec<String>,
-            wishes: &'a [String],
-            notes: &'a [String],
+            server_failures: &'a [ServerFailure],
+            wishes: &'a [CodedMessage],
+            notes: &'a [CodedMessage],
         }
         let first = self.found.first();
         Document {
             found: first.is_some(),
             cost: first.map(|first| first.cost),
+            sentence: first.map(|first| first.sentence.as_str()),
             record: first.map(|first| Record(&first.record)),
+            group: first.and_then(|first| first.group),
             changes: first.map_or(&[], |first| &first.changes),
             nearest: (self.requested > 1).then_some(&self.found),
+            ways: (self.requested_ways > 1).then_some(&self.found),
             scheme: self.scheme,
             servers: self.servers,
             bytes_up: self.traffic.up,
@@ -74,7 +114,7 @@ impl Serialize for Answer {
             matching_rows: self.matching_rows,
             dataset: &self.dataset,
             lying_servers: &self.lying_servers,
-            server_failures: self.server_failures.iter().map(ToString::to_string).collect(),
+            server_failures: &self.server_failures,
             wishes: &self.wishes,
             notes: &self.notes,
         }
@@ -84,21 +124,29 @@ impl Serialize for Answer {
 
 impl Serialize for Explanation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(3))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("cost", &self.cost)?;
+        map.serialize_entry("sentence", &self.sentence)?;
         map.serialize_entry("record", &Record(&self.record))?;
+        if let Some(group) = &self.group {
+            map.serialize_entry("group", group)?;
+        }
         map.serialize_entry("changes", &self.changes)?;
+        if !self.held.is_empty() {
+            map.serialize_entry("held", &self.held)?;
+        }
         map.end()
     }
 }
 
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(5))?;
+        let mut map = serializer.serialize_map(Some(6))?;
         map.serialize_entry("feature", &self.feature)?;
         map.serialize_entry("yours", &Plain(&self.yours))?;
         map.serialize_entry("theirs", &Plain(&self.theirs))?;
         map.serialize_entry("same_level", &self.same_level)?;
+        map.serialize_entry("within_tolerance", &self.within_tolerance)?;
         map.serialize_entry("contribution", &self.contribution)?;
         map.end()
     }
@@ -130,3 +178,4 @@ impl Serialize for Plain<'_> {
 }
 
 pub mod explanation;
+pub mod sentence;

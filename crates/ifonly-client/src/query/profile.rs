@@ -21,53 +21,79 @@ impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for ProfileValues {
     }
 }
 
+/// Why a text is not a profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The text is not a JSON object.
+    #[error("the profile must be a JSON object: {0}")]
+    Json(String),
+    /// The text is not TOML, or not a table.
+    #[error("{0}")]
+    Table(String),
+    /// The table has fewer rows.
+    #[error("the file has no row {0}")]
+    NoRow(usize),
+    /// The value of a column is not finite.
+    #[error("the value of {0:?} is not a finite number")]
+    NotFinite(String),
+    /// The value of a column is a list or an object.
+    #[error("the value of {0:?} must be a number, a string or a boolean")]
+    Nested(String),
+}
+
 impl ProfileValues {
     /// Reads a JSON object. Numbers keep their notation.
-    pub fn from_json(text: &str) -> Result<ProfileValues, String> {
+    pub fn from_json(text: &str) -> Result<ProfileValues, ProfileError> {
         let object: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(text).map_err(|error| format!("the profile must be a JSON object: {error}"))?;
+            serde_json::from_str(text).map_err(|error| ProfileError::Json(error.to_string()))?;
         let value = |(name, value): (String, serde_json::Value)| match value {
             serde_json::Value::Null => Ok((name, Value::from(""))),
             serde_json::Value::String(text) => Ok((name, Value::Text(text))),
-            serde_json::Value::Number(number) => Ok((name, Value::Text(number.to_string()))),
+            // A number is a number: the separators of the column do not apply to it.
+            serde_json::Value::Number(number) => match number.as_f64() {
+                Some(number) => Ok((name, Value::Number(number))),
+                None => Err(ProfileError::NotFinite(name)),
+            },
             serde_json::Value::Bool(truth) => Ok((name, Value::Text(truth.to_string()))),
-            _ => Err(format!("the value of {name:?} must be a number, a string or a boolean")),
+            _ => Err(ProfileError::Nested(name)),
         };
         object.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
     /// Reads a TOML table.
-    pub fn from_toml(text: &str) -> Result<ProfileValues, String> {
-        let table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+    pub fn from_toml(text: &str) -> Result<ProfileValues, ProfileError> {
+        let table: toml::Table = toml::from_str(text).map_err(|error| ProfileError::Table(error.to_string()))?;
         let value = |(name, value): (String, toml::Value)| match value {
             toml::Value::String(text) => Ok((name, Value::Text(text))),
-            toml::Value::Integer(number) => Ok((name, Value::Text(number.to_string()))),
+            toml::Value::Integer(number) => Ok((name, Value::Number(number as f64))),
             toml::Value::Float(number) => Ok((name, Value::Number(number))),
             toml::Value::Boolean(truth) => Ok((name, Value::Text(truth.to_string()))),
-            _ => Err(format!("the value of {name:?} must be a number, a string or a boolean")),
+            _ => Err(ProfileError::Nested(name)),
         };
         table.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
     /// Reads a row, counted from 1, of a CSV text with a header. The separator is a semicolon if
     /// the header has semicolons and no comma.
-    pub fn from_csv(text: &str, row: usize) -> Result<ProfileValues, String> {
+    pub fn from_csv(text: &str, row: usize) -> Result<ProfileValues, ProfileError> {
         let header = text.lines().next().unwrap_or_default();
         let semicolons = header.contains(';') && !header.contains(',');
         ProfileValues::from_separated(text, if semicolons { b';' } else { b',' }, row)
     }
 
     /// Reads a row, counted from 1, of a text with tabs as separators and with a header.
-    pub fn from_tsv(text: &str, row: usize) -> Result<ProfileValues, String> {
+    pub fn from_tsv(text: &str, row: usize) -> Result<ProfileValues, ProfileError> {
         ProfileValues::from_separated(text, b'\t', row)
     }
 
-    fn from_separated(text: &str, delimiter: u8, row: usize) -> Result<ProfileValues, String> {
+    fn from_separated(text: &str, delimiter: u8, row: usize) -> Result<ProfileValues, ProfileError> {
         let mut reader =
             csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_reader(text.as_bytes());
-        let names = reader.headers().map_err(|error| error.to_string())?.clone();
-        let record = reader.records().nth(row.saturating_sub(1)).ok_or(format!("the file has no row {row}"))?;
-        let record = record.map_err(|error| error.to_string())?;
+        let unreadable = |error: csv::Error| ProfileError::Table(error.to_string());
+        let names = reader.headers().map_err(unreadable)?.clone();
+        let record = reader.records().nth(row.saturating_sub(1)).ok_or(ProfileError::NoRow(row))?;
+        let record = record.map_err(unreadable)?;
         Ok(names.iter().zip(&record).collect())
     }
 
@@ -119,6 +145,7 @@ impl Profile {
             return Err(ClientError::Missing(missing));
         }
         let encoded = schema.encode(|name| values.get(name).cloned())?;
+        schema.refuse_mixed(&encoded)?;
         let value = |name: &str| values.get(name).cloned().unwrap_or_else(|| Value::Text(String::new()));
         let columns = schema.columns();
         let values = columns.iter().map(|column| (column.name.to_owned(), value(column.name))).collect();
@@ -145,6 +172,19 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In a column with thousands `.`, the text "1.234" is 1234, but the JSON number 1.234 is not.
+    #[test]
+    fn numbers_of_json_and_toml_are_numbers() {
+        let number = |values: ProfileValues| match values.get("debt") {
+            Some(Value::Number(number)) => Some(*number),
+            _ => None,
+        };
+        assert_eq!(number(ProfileValues::from_json(r#"{"debt": 1.234}"#).unwrap()), Some(1.234));
+        assert_eq!(number(ProfileValues::from_json(r#"{"debt": 1500}"#).unwrap()), Some(1500.0));
+        assert_eq!(number(ProfileValues::from_toml("debt = 1500").unwrap()), Some(1500.0));
+        assert_eq!(number(ProfileValues::from_json(r#"{"debt": "1.234"}"#).unwrap()), None);
+    }
 
     #[test]
     fn all_formats_give_the_same_profile() {

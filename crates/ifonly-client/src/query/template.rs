@@ -18,7 +18,7 @@ pub fn template(manifest: &Manifest) -> String {
         let first = &features[0];
         text += "\n";
         if let Some(description) = &first.description {
-            text += &format!("# {}\n", one_line(description));
+            text += &format!("# {}\n", one_line(description.in_language("en")));
         }
         text += &format!("# {}\n", one_line(&describe_values(features)));
         if let Some(default) = &first.default {
@@ -36,7 +36,7 @@ pub fn template(manifest: &Manifest) -> String {
 /// Describes the valid values of a column, given its features.
 pub fn describe_values(features: &[Feature]) -> String {
     let first = &features[0];
-    let unit = first.unit.as_ref().map(|unit| format!(" ({unit})")).unwrap_or_default();
+    let unit = first.unit.as_ref().map(|unit| format!(" ({})", unit.in_language("en"))).unwrap_or_default();
     if let [_, _, ..] = features {
         let categories = features.iter().filter_map(|feature| Some(&feature.one_hot.as_ref()?.category));
         return format!("one of {}{unit}", listed(categories));

@@ -5,8 +5,8 @@
 //! its duration depend on data. Therefore every request after the first departs at a multiple of a
 //! fixed interval after the end of the last answer. The interval covers the work: before a search,
 //! the client measures the decoding of all-zero answers of the same sizes (a rehearsal), doubles
-//! that time, and rounds it up to a power of two of milliseconds. The interval depends on public
-//! sizes and on this machine.
+//! that time, and rounds it up to one of four steps per power of two. The interval depends on
+//! public sizes and on this machine.
 //!
 //! Pacing needs a [`Clock`]. Every [`Transport`](crate::Transport) that leaves the process has one.
 
@@ -29,8 +29,26 @@ pub trait Clock: Send + Sync {
     fn wait_until(&self, time: Duration) -> TransportFuture<'_, ()>;
 }
 
-/// The shortest interval. Every interval is this times a power of two.
+/// The shortest interval.
 const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The departure of the requests of one question.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// The interval; every request departs at a multiple of it.
+    pub(crate) interval: Duration,
+    /// When the last answer ended; `None` before the first request.
+    pub(crate) ended: Option<Duration>,
+}
+
+impl Pace {
+    /// `steps` is the interval of the steps of a search. `between` is the time that the work
+    /// between two searches takes, measured without a target; `None` if there is one search.
+    pub(crate) fn new(steps: Duration, between: Option<Duration>) -> Pace {
+        let between = between.map(|time| rounded(time.saturating_mul(2)).saturating_add(steps));
+        Pace { interval: between.map_or(steps, rounded), ended: None }
+    }
+}
 
 /// The interval of searches for `k` records with this scheme instance, on this machine.
 pub(crate) fn interval(
@@ -42,13 +60,7 @@ pub(crate) fn interval(
     // Decoding time is proportional to the number of rows, so this many rows suffice.
     const REHEARSED: usize = 1 << 18;
     let rows = instance.params().rows;
-    let params = Params { rows: rows.min(REHEARSED), ..instance.params().clone() };
-    let field = instance.field();
-    let alphas: Vec<i64> = instance.points().iter().map(|&point| field.signed(point)).collect();
-    // Fewer rows satisfy every limit that more rows satisfy, so this does not fail.
-    let Ok(small) = SchemeInstance::with_field(instance.scheme(), params, field.q(), &alphas) else {
-        return SHORTEST;
-    };
+    let small = instance.with_rows(rows.min(REHEARSED));
     let parts = rows.div_ceil(small.params().rows) as u32;
     rounded(rehearse(small, header_context, k, clock).saturating_mul(parts).saturating_mul(2))
 }
@@ -91,11 +103,14 @@ pub(crate) fn dummy_query(scheme: &Scheme, params: &Params) -> SecretQuery {
     }
 }
 
-/// Rounds up to a power of two of milliseconds.
+/// Rounds up to a multiple of a quarter of the largest power of two of milliseconds below: 1, 1.25,
+/// 1.5, 1.75, 2, 2.5, 3 and so on. Coarse enough that the noise of one measurement rarely shows.
 fn rounded(time: Duration) -> Duration {
     let shortest = SHORTEST.as_micros();
-    let multiple = time.as_micros().div_ceil(shortest).max(1).next_power_of_two();
-    SHORTEST.saturating_mul(u32::try_from(multiple).unwrap_or(u32::MAX))
+    let micros = (time.as_nanos().div_ceil(1000)).max(shortest);
+    let power = shortest << (micros / shortest).ilog2();
+    let rounded = micros.next_multiple_of(power / 4);
+    Duration::from_micros(u64::try_from(rounded).unwrap_or(u64::MAX))
 }
 
 /// The departure time of a request that is ready at `now`, after answers that ended at `ended`.
@@ -123,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_powers_of_two_of_milliseconds() {
-        assert_eq!(
-            [0, 1, 999, 1000, 1001, 5000].map(Duration::from_micros).map(rounded),
-            [MS, MS, MS, MS, 2 * MS, 8 * MS]
-        );
+    fn intervals_have_four_steps_per_power_of_two() {
+        let micros = [0, 1, 999, 1000, 1001, 1251, 1999, 2001, 5000, 5001, 7001, 8001];
+        let expected = [1000, 1000, 1000, 1000, 1250, 1500, 2000, 2500, 5000, 6000, 8000, 10_000];
+        assert_eq!(micros.map(Duration::from_micros).map(rounded), expected.map(Duration::from_micros));
+        assert_eq!(rounded(Duration::from_nanos(1_000_001)), Duration::from_micros(1250));
         assert!(rounded(Duration::MAX) > Duration::from_secs(3600));
     }
 }

@@ -7,18 +7,18 @@
 
 use crate::client::Client;
 use crate::error::{ClientError, ServerFailure};
-use crate::search::any_search::AnySearch;
 use crate::search::pacing;
-use crate::search::pacing::Clock;
+use crate::search::pacing::{Clock, Pace};
+use crate::transport::credential::Credential;
 use crate::transport::{ResponseSink, ServerRequest, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_algebra::random::OsRandom;
 use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::scheme::sealed;
-use ifonly_core::search::{Search, SearchResult, StepMessages};
-use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::search::{HeaderContext, Search, SearchResult, SearchSteps, StepMessages};
+use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
 use ifonly_scan::decode::KernelInterpolator;
+use ifonly_sealed::SealedSearch;
 use ifonly_values::manifest::OfferedScheme;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -47,6 +47,13 @@ pub struct SearchReport {
     pub server_failures: Vec<ServerFailure>,
 }
 
+/// A search that has not sent anything yet, and the credentials that it will take.
+pub(crate) struct NewSearch {
+    steps: Box<dyn SearchSteps>,
+    servers: usize,
+    searches: usize,
+}
+
 impl Client {
     /// Searches for the `top` nearest rows of a query in levels; [`Client::ask`] takes values and
     /// wishes. If the scheme does not support the query, nothing is sent.
@@ -70,14 +77,7 @@ impl Client {
         top: usize,
     ) -> Result<SearchReport, ClientError> {
         let search = self.new_search(offered, secret, top)?;
-        let interval = match (offered, self.clock.as_deref()) {
-            (OfferedScheme::Scans(instance), Some(clock)) => {
-                pacing::interval(instance, self.manifest.header_context(), top, clock)
-            }
-            // A sealed search has one step, so there is no later request to pace.
-            _ => Duration::ZERO,
-        };
-        self.run(search, interval, &mut OsRandom::default()).await
+        self.run(search, &mut self.pace(offered, top, 1), &mut OsRandom::default()).await
     }
 
     /// Checks number of records, servers, traffic and query, and returns a search that has not
@@ -87,55 +87,39 @@ impl Client {
         offered: &OfferedScheme,
         secret: SecretQuery,
         top: usize,
-    ) -> Result<AnySearch, ClientError> {
-        let limit = match offered {
-            OfferedScheme::Scans(_) => self.manifest.top_limit(),
-            OfferedScheme::Sealed(_) => self.manifest.top_limit().min(sealed::MAX_TOP),
-        };
+    ) -> Result<NewSearch, ClientError> {
+        let limit = self.manifest.top_limit().min(offered.top_limit());
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { requested: top, limit });
         }
         self.check_servers(offered)?;
-        let header_context = self.manifest.header_context();
-        Ok(match offered {
-            OfferedScheme::Scans(instance) => {
-                self.check_traffic(instance, top)?;
-                let search = Search::nearest(instance.clone(), secret, header_context, top)?;
-                AnySearch::Scans(Box::new(search.interpolated_by(&KernelInterpolator)))
-            }
-            OfferedScheme::Sealed(sealed) => AnySearch::Sealed(Box::new(ifonly_sealed::SealedSearch::new(
-                sealed.clone(),
-                secret,
-                header_context,
-                top,
-            )?)),
-        })
-    }
-
-    fn check_traffic(&self, instance: &SchemeInstance, top: usize) -> Result<(), ClientError> {
-        let bytes = instance.traffic(top, self.manifest.record_length()).total();
+        let bytes = offered.traffic(top, self.manifest.record_length()).total();
         if bytes > MAX_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MAX_TRAFFIC });
         }
-        Ok(())
+        let steps = start(offered, secret, self.manifest.header_context(), top)?;
+        Ok(NewSearch { steps, servers: offered.servers(), searches: offered.searches(top) })
     }
 
-    async fn run(
+    /// Runs all steps of a search. `pace` has the end of the search before, if there was one.
+    pub(crate) async fn run(
         &self,
-        mut search: AnySearch,
-        interval: Duration,
+        search: NewSearch,
+        pace: &mut Pace,
         random: &mut OsRandom,
     ) -> Result<SearchReport, ClientError> {
+        let NewSearch { steps: mut search, servers, searches } = search;
+        let credentials = self.credentials.as_ref().map(|source| source.take(servers, searches));
+        let mut credentials = credentials.transpose()?.unwrap_or_default();
         let (mut traffic, mut server_failures) = (Traffic::default(), vec![]);
-        let mut ended: Option<Duration> = None;
         while let Some(step) = search.next(random) {
-            if let (Some(clock), Some(ended)) = (&self.clock, ended) {
+            if let (Some(clock), Some(ended)) = (&self.clock, pace.ended) {
                 // If the clock fails, the search continues without pacing.
-                let _ = clock.wait_until(pacing::departure(ended, clock.now(), interval)).await;
+                let _ = clock.wait_until(pacing::departure(ended, clock.now(), pace.interval)).await;
             }
-            ended = None;
-            for exchange in self.step(&mut search, step).await {
-                ended = ended.max(exchange.ended);
+            pace.ended = None;
+            for exchange in self.step(&mut search, step, std::mem::take(&mut credentials)).await {
+                pace.ended = pace.ended.max(exchange.ended);
                 traffic.up += exchange.up;
                 traffic.down += exchange.down;
                 server_failures.extend(exchange.failure.filter(|failure| !server_failures.contains(failure)));
@@ -149,13 +133,20 @@ impl Client {
 
     /// Sends the messages of a step to all servers at once, and passes their responses to the
     /// search as the bytes arrive.
-    async fn step(&self, search: &mut AnySearch, step: StepMessages) -> Vec<ExchangeResult> {
+    async fn step(
+        &self,
+        search: &mut Box<dyn SearchSteps>,
+        step: StepMessages,
+        credentials: Vec<Credential>,
+    ) -> Vec<ExchangeResult> {
         let StepMessages { route, messages, response_length } = step;
         let search = &Mutex::new(search);
+        let credentials = &credentials;
         let exchanges = messages.into_iter().enumerate().map(|(position, message)| async move {
             let Some(Some(server)) = self.assigned.get(position) else { return ExchangeResult::default() };
             // The message is wiped when the last retry drops it.
-            let request = ServerRequest { route, message: Bytes::from_owner(message), length: response_length };
+            let (message, credential) = (Bytes::from_owner(message), credentials.get(position).cloned());
+            let request = ServerRequest { route, message, length: response_length, credential };
             let up = request.message.len() as u64;
             let clock = self.clock.as_deref();
             let mut sink = SearchSink { search, server: position + 1, received: 0, clock, last: None };
@@ -190,6 +181,22 @@ impl Client {
     }
 }
 
+/// Starts a search of either kind. Nothing is sent yet.
+fn start(
+    offered: &OfferedScheme,
+    secret: SecretQuery,
+    header_context: HeaderContext,
+    top: usize,
+) -> Result<Box<dyn SearchSteps>, SecretQueryError> {
+    Ok(match offered {
+        OfferedScheme::Scans(instance) => {
+            let search = Search::nearest(instance.clone(), secret, header_context, top)?;
+            Box::new(search.interpolated_by(&KernelInterpolator))
+        }
+        OfferedScheme::Sealed(sealed) => Box::new(SealedSearch::new(sealed.clone(), secret, header_context, top)?),
+    })
+}
+
 /// The result of one message to one server.
 #[derive(Default)]
 struct ExchangeResult {
@@ -202,7 +209,7 @@ struct ExchangeResult {
 
 /// Passes the response of one server to the search.
 struct SearchSink<'s> {
-    search: &'s Mutex<&'s mut AnySearch>,
+    search: &'s Mutex<&'s mut Box<dyn SearchSteps>>,
     server: usize,
     received: usize,
     clock: Option<&'s dyn Clock>,

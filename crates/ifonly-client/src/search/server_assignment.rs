@@ -17,14 +17,15 @@ use std::sync::Arc;
 type AssignedServers = Vec<Option<Arc<dyn Transport>>>;
 
 /// Returns the assigned servers, the one with index n at position n − 1, and the servers that
-/// have no index or another than they claimed. `servers` are in the order of the user's list.
+/// have no index or another than they claimed, and the indices of the latter. `servers` are in the
+/// order of the user's list.
 pub(crate) fn assign_servers(
     servers: Vec<(Arc<dyn Transport>, ManifestResponse)>,
     manifest: &Manifest,
-) -> Result<(AssignedServers, Vec<ServerFailure>), ClientError> {
+) -> Result<(AssignedServers, Vec<ServerFailure>, Vec<usize>), ClientError> {
     let operators = manifest.operators();
     let mut assigned: AssignedServers = vec![None; operators.len()];
-    let mut server_failures = vec![];
+    let (mut server_failures, mut misnumbered) = (vec![], vec![]);
     let mut failure = |server: &Arc<dyn Transport>, reason: String| {
         server_failures.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
     };
@@ -32,20 +33,21 @@ pub(crate) fn assign_servers(
     let mut unassigned: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
     for (order, (server, ManifestResponse { index, .. })) in servers.into_iter().enumerate() {
         let claimed = usize::from(index).checked_sub(1).filter(|&position| position < operators.len());
-        if claimed.is_none() {
-            failure(
-                &server,
-                format!("it claims index {index}, but the deployment has servers 1 to {}", operators.len()),
-            );
-        }
         let listed = |position: usize| operators[position].url.as_deref();
         let address = server.address();
         let by_address = address.as_ref().and_then(|address| {
             (0..operators.len()).find(|&position| listed(position).is_some_and(|url| same_address(url, address)))
         });
+        if claimed.is_none() && by_address.is_none() {
+            failure(
+                &server,
+                format!("it claims index {index}, but the deployment has servers 1 to {}", operators.len()),
+            );
+        }
         match (by_address, claimed, address) {
             (Some(position), _, _) if assigned[position].is_none() => {
                 if claimed != Some(position) {
+                    misnumbered.push(position + 1);
                     failure(
                         &server,
                         format!(
@@ -84,7 +86,7 @@ pub(crate) fn assign_servers(
             }
         }
     }
-    Ok((assigned, server_failures))
+    Ok((assigned, server_failures, misnumbered))
 }
 
 /// Whether two addresses are equal. The case of scheme and host, a default port and a trailing

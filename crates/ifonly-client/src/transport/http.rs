@@ -6,6 +6,8 @@
 
 use crate::error::ClientError;
 use crate::search::pacing::Clock;
+use crate::transport::credential::Credential;
+use crate::transport::endpoint::Endpoint;
 use crate::transport::retry::{RetryPolicy, Retrying, TokioClock};
 use crate::transport::{
     ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError,
@@ -16,7 +18,7 @@ use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -27,8 +29,11 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tower::Service;
 
 /// The trusted certificate authorities, and whether plain HTTP is allowed beyond loopback.
 #[derive(Clone, Debug)]
@@ -82,13 +87,51 @@ impl TlsTrust {
 pub struct HttpServer {
     base: String,
     token: Option<HeaderValue>,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<CertificateRecorder, Full<Bytes>>,
+    certificate: SeenCertificate,
+}
+
+/// A hash of the certificate that a server has shown.
+type SeenCertificate = Arc<Mutex<Option<[u8; 32]>>>;
+type Connector = HttpsConnector<HttpConnector>;
+type Connection = <Connector as Service<Uri>>::Response;
+type ConnectError = <Connector as Service<Uri>>::Error;
+
+/// Opens connections and keeps a hash of the last certificate.
+#[derive(Clone, Debug)]
+struct CertificateRecorder {
+    inner: Connector,
+    seen: SeenCertificate,
+}
+
+impl Service<Uri> for CertificateRecorder {
+    type Response = Connection;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let (connecting, seen) = (self.inner.call(uri), self.seen.clone());
+        Box::pin(async move {
+            let connection = connecting.await?;
+            if let MaybeHttpsStream::Https(stream) = &connection {
+                let certificates = stream.inner().get_ref().1.peer_certificates().unwrap_or_default();
+                let shown = certificates.first().map(|certificate| *blake3::hash(certificate).as_bytes());
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+            }
+            Ok(connection)
+        })
+    }
 }
 
 impl HttpServer {
-    /// The server at `url` (`https://host[:port][/prefix]`), with its bearer token if it needs one.
-    pub fn new(url: &str, trust: &TlsTrust, token: Option<&str>) -> Result<HttpServer, ClientError> {
-        let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
+    /// The server at an endpoint.
+    pub fn new(endpoint: impl Into<Endpoint>, trust: &TlsTrust) -> Result<HttpServer, ClientError> {
+        let Endpoint { url, token } = endpoint.into();
+        let refuse = |reason| Err(ClientError::Url { url: url.clone(), reason });
         let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be parsed; write https://host:port") };
         let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
         match uri.scheme_str() {
@@ -121,14 +164,28 @@ impl HttpServer {
             .enable_http1()
             .enable_http2()
             .wrap_connector(sockets);
+        let certificate = SeenCertificate::default();
+        let connector = CertificateRecorder { inner: connector, seen: certificate.clone() };
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
-        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client })
+        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client, certificate })
     }
 
-    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, TransportError> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        credential: Option<Credential>,
+    ) -> Result<Response<Incoming>, TransportError> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(credential) = credential {
+            request = request.header(credential.header(), credential.value());
+            // Not in the compression table of HTTP/2, which outlives the request.
+            let headers = request.headers_mut().and_then(|headers| headers.get_mut(credential.header()));
+            headers.into_iter().for_each(|value| value.set_sensitive(true));
         }
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, http_api::MESSAGE_TYPE);
@@ -153,18 +210,17 @@ impl HttpServer {
     }
 }
 
-/// Transports to the servers at these addresses, with retries by `policy`.
-pub fn servers(
-    urls: &[String],
+/// Transports to the servers at these endpoints, with retries by `policy`.
+pub fn servers<E: Into<Endpoint>>(
+    endpoints: impl IntoIterator<Item = E>,
     trust: &TlsTrust,
-    token: Option<&str>,
     policy: RetryPolicy,
 ) -> Result<Vec<Arc<dyn Transport>>, ClientError> {
-    let server = |url: &String| -> Result<Arc<dyn Transport>, ClientError> {
-        let server = Arc::new(HttpServer::new(url, trust, token)?);
+    let server = |endpoint: E| -> Result<Arc<dyn Transport>, ClientError> {
+        let server = Arc::new(HttpServer::new(endpoint, trust)?);
         Ok(Arc::new(Retrying::new(server, policy, Arc::new(TokioClock::start()))))
     };
-    urls.iter().map(server).collect()
+    endpoints.into_iter().map(server).collect()
 }
 
 impl Exchange for HttpServer {
@@ -176,20 +232,24 @@ impl Exchange for HttpServer {
         Some(self.base.clone())
     }
 
+    fn certificate(&self) -> Option<[u8; 32]> {
+        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn clock(&self) -> Option<Arc<dyn Clock>> {
         Some(Arc::new(TokioClock::start()))
     }
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
-            let response = self.request(Method::GET, http_api::MANIFEST_PATH, Bytes::new()).await?;
+            let response = self.request(Method::GET, http_api::MANIFEST_PATH, Bytes::new(), None).await?;
             let claimed = response.headers().get(http_api::SERVER_INDEX_HEADER).and_then(|value| value.to_str().ok());
             let index = response::index(claimed)?;
             let digests = response.headers().get(http_api::PREVIOUS_MANIFESTS_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             let mut previous = vec![];
             for path in response::previous_manifest_paths(digests.as_ref().map_or(b"", |digests| digests.as_bytes())) {
-                let response = self.request(Method::GET, &path, Bytes::new()).await?;
+                let response = self.request(Method::GET, &path, Bytes::new(), None).await?;
                 previous.push(HttpServer::body(response, MAX_JSON).await?);
             }
             Ok(ManifestResponse { index, manifest, previous })
@@ -198,9 +258,9 @@ impl Exchange for HttpServer {
 
     fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let ServerRequest { route, message, length } = request;
+            let ServerRequest { route, message, length, credential } = request;
             let mut verifier = ChecksumVerifier::new(length, response);
-            let response = self.request(Method::POST, route.path(), message).await?;
+            let response = self.request(Method::POST, route.path(), message, credential).await?;
             response::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;
             let mut body = response.into_body();
             while let Some(frame) = body.frame().await {
@@ -311,17 +371,47 @@ mod tests {
         assert!(resumes(resuming, server));
     }
 
+    #[tokio::test]
+    async fn the_certificate_of_a_server_is_known_after_a_request() {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], private)
+            .unwrap();
+        let listener = std::net::TcpListener::bind("localhost:0").unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let serving = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut stream = rustls::StreamOwned::new(rustls::ServerConnection::new(Arc::new(config)).unwrap(), socket);
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        });
+        let server = HttpServer::new(&url, &TlsTrust::pem(cert.pem().as_bytes()).unwrap()).unwrap();
+        assert_eq!(server.certificate(), None);
+        let refused = server.fetch_manifest().await;
+        assert!(matches!(refused, Err(TransportError::Refused { status: 404, .. })), "{refused:?}");
+        assert_eq!(server.certificate(), Some(*blake3::hash(cert.der()).as_bytes()));
+        serving.join().unwrap();
+    }
+
     #[test]
     fn plain_http_is_allowed_on_loopback_only_unless_the_caller_allows_it() {
         let roots = RootCertStore::empty();
         let trust = TlsTrust::with(roots).unwrap();
         for url in ["https://example.org", "https://example.org:8443/a/", "http://127.0.0.1:1", "http://[::1]:1"] {
-            HttpServer::new(url, &trust, None).unwrap();
+            HttpServer::new(url, &trust).unwrap();
         }
         for url in ["http://example.org", "ftp://example.org", "example.org", "", "https://", "https://a/?x=1"] {
-            assert!(matches!(HttpServer::new(url, &trust, None), Err(ClientError::Url { .. })), "{url}");
+            assert!(matches!(HttpServer::new(url, &trust), Err(ClientError::Url { .. })), "{url}");
         }
-        HttpServer::new("http://example.org", &trust.clone().plain_http(true), None).unwrap();
-        assert!(HttpServer::new("https://example.org", &trust, Some("a\nb")).is_err());
+        HttpServer::new("http://example.org", &trust.clone().plain_http(true)).unwrap();
+        let endpoint = Endpoint { token: Some("a\nb".into()), ..Endpoint::from("https://example.org") };
+        assert!(HttpServer::new(endpoint, &trust).is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! [`retry`] wraps any of them. A transport does not look into messages.
 
 use crate::search::pacing::Clock;
+use crate::transport::credential::Credential;
 use bytes::Bytes;
 use ifonly_core::http_api::{CHECKSUM_LENGTH, ProblemType, Route};
 use std::pin::Pin;
@@ -42,6 +43,11 @@ pub trait Exchange {
         None
     }
 
+    /// A hash of the certificate that the server has shown, if the transport knows it.
+    fn certificate(&self) -> Option<[u8; 32]> {
+        None
+    }
+
     /// The clock for [pacing](crate::search::pacing) requests. Every transport over which a server
     /// can observe departure times must have one; a transport inside a process needs none.
     fn clock(&self) -> Option<Arc<dyn Clock>> {
@@ -63,6 +69,8 @@ pub struct ServerRequest {
     pub message: Bytes,
     /// Length of the response in bytes, without its checksum.
     pub length: usize,
+    /// Authorises the search; in its first message only.
+    pub credential: Option<Credential>,
 }
 
 /// Receives a response in parts.
@@ -174,6 +182,31 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// The codes of [`code`](TransportError::code), besides the names of problem types.
+    pub const CODES: [&'static str; 8] =
+        ["refused", "cut-off", "slow", "busy", "damaged", "not-a-server", "manifest", "unreachable"];
+
+    /// The code of the error: the name of the server's problem type, or one of
+    /// [`CODES`](TransportError::CODES).
+    pub fn code(&self) -> &'static str {
+        match self {
+            TransportError::Refused { problem: Some(problem), .. }
+            | TransportError::Busy { problem: Some(problem), .. } => problem.name(),
+            TransportError::Refused { .. } => "refused",
+            TransportError::CutOff(_) => "cut-off",
+            TransportError::TimedOut(_) => "slow",
+            TransportError::Busy { .. } => "busy",
+            TransportError::Length { .. } | TransportError::Damaged => "damaged",
+            TransportError::NotAServer(_) => "not-a-server",
+            TransportError::Manifest(_) => "manifest",
+            TransportError::Unreachable(_)
+            | TransportError::ConnectionRefused
+            | TransportError::UnknownAuthority
+            | TransportError::NoTls
+            | TransportError::NotPlain => "unreachable",
+        }
+    }
+
     /// Whether the client may retry. The answer does not depend on the content of the message.
     pub fn is_transient(&self) -> bool {
         use TransportError::{Busy, ConnectionRefused, CutOff, Damaged, Unreachable};
@@ -274,6 +307,8 @@ mod tests {
     }
 }
 
+pub mod credential;
+pub mod endpoint;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod response;

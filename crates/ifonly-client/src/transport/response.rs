@@ -64,6 +64,24 @@ pub fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
+/// The host of an address, in lower case, without port, path and final dot.
+pub fn host(address: &str) -> String {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, authority)| authority);
+    let host = match (authority.rfind(']'), authority.rfind(':')) {
+        (Some(end), _) => &authority[..=end],
+        (None, Some(colon)) => &authority[..colon],
+        (None, None) => authority,
+    };
+    // An address of IP version 6 has several texts.
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match inner.and_then(|inner| inner.parse::<std::net::Ipv6Addr>().ok()) {
+        Some(address) => format!("[{address}]"),
+        None => host.trim_end_matches('.').to_ascii_lowercase(),
+    }
+}
+
 /// Whether a host is this machine, so that no other machine can read the traffic.
 pub fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');

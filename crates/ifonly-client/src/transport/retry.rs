@@ -42,6 +42,10 @@ impl Exchange for Retrying {
         self.inner.address()
     }
 
+    fn certificate(&self) -> Option<[u8; 32]> {
+        self.inner.certificate()
+    }
+
     fn clock(&self) -> Option<Arc<dyn Clock>> {
         self.inner.clock()
     }
@@ -185,7 +189,7 @@ mod tests {
     async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
-        let request = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13 };
+        let request = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13, credential: None };
         let retrying = Retrying::new(inner.clone(), RetryPolicy::default(), Arc::new(TokioClock::start()));
         let sent = retrying.send(request, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());

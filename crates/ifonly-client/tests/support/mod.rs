@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
+use ifonly_client::transport::credential::Credential;
 use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{ChecksumVerifier, Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{
@@ -20,7 +21,7 @@ use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
 use ifonly_server::LoadedBundle;
-use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::auth::account_tokens::AccountTokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes;
 use ifonly_server::http::routes::AppState;
@@ -64,6 +65,16 @@ impl TestDatabase {
             .map(|_| vec![random.below(10), random.below(7), 4 * random.below(2), random.below(3)])
             .map(|row| row.into_iter().map(|level| level as u16).collect())
             .collect();
+        TestDatabase::with_levels(schema, levels, servers, tune)
+    }
+
+    /// A database with these rows.
+    pub fn with_levels(
+        schema: Schema,
+        levels: Vec<Vec<u16>>,
+        servers: u8,
+        tune: impl FnOnce(&mut ManifestFields),
+    ) -> TestDatabase {
         let texts: Vec<Vec<String>> = levels
             .iter()
             .map(|row| {
@@ -72,7 +83,7 @@ impl TestDatabase {
             })
             .collect();
         let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap();
-        let mut fields = ManifestFields::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
+        let mut fields = ManifestFields::new("test", schema, levels.len(), length + SIGNATURE_LENGTH, servers);
         fields.signer = Some(signing_key().public());
         tune(&mut fields);
         fields.offer_all();
@@ -100,7 +111,7 @@ impl TestDatabase {
     }
 
     pub fn router(&self, index: u8) -> Router {
-        let tokens = Tokens::new(vec![], None).unwrap();
+        let tokens = AccountTokens::new(vec![], None).unwrap();
         routes::public(Arc::new(AppState::new(self.loaded(index), tokens, Limits::default(), vec![])))
     }
 
@@ -144,8 +155,13 @@ impl InProcess {
         method: Method,
         path: &str,
         body: Bytes,
+        credential: Option<Credential>,
     ) -> Result<(http::response::Parts, Bytes), TransportError> {
-        let request = Request::builder().method(method).uri(path).body(Body::from(body)).unwrap();
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(credential) = &credential {
+            request = request.header(credential.header(), credential.value());
+        }
+        let request = request.body(Body::from(body)).unwrap();
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let body = body.collect().await.map_err(|error| TransportError::CutOff(error.to_string()))?.to_bytes();
         match parts.status {
@@ -166,7 +182,7 @@ impl Exchange for InProcess {
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
-            let (parts, manifest) = self.request(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
+            let (parts, manifest) = self.request(Method::GET, MANIFEST_PATH, Bytes::new(), None).await?;
             let index = parts.headers[SERVER_INDEX_HEADER].to_str().unwrap().parse().unwrap();
             Ok(ManifestResponse { index, manifest, previous: vec![] })
         })
@@ -174,7 +190,8 @@ impl Exchange for InProcess {
 
     fn send<'a>(&'a self, request: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let (_, body) = self.request(Method::POST, request.route.path(), request.message).await?;
+            let (_, body) =
+                self.request(Method::POST, request.route.path(), request.message, request.credential).await?;
             let mut verifier = ChecksumVerifier::new(request.length, response);
             body.chunks(100).try_for_each(|part| verifier.part(part))?;
             verifier.finish()

@@ -2,6 +2,7 @@
 //! number of servers, all sizes and the communication cost.
 
 use crate::field::{Field, FieldElement, FieldError, ModulusRule};
+use crate::lifted::{LiftedError, LiftedFormat, LiftedSide, LiftedTables};
 use crate::params::{Params, ParamsError};
 use crate::random::RandomSource;
 use crate::row_function::RowProgram;
@@ -10,6 +11,7 @@ use crate::secret_query::SecretQuery;
 use crate::share::{EvaluationPoints, EvaluationPointsError, SlotVectors, share};
 use crate::spir::RecordFetch;
 use crate::transcript::{Message, MessageKind};
+use zeroize::Zeroizing;
 
 /// A scheme with its parameters, field and evaluation points, all checked.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct SchemeInstance {
     params: Params,
     field: Field,
     points: EvaluationPoints,
+    /// The gate field and its points, if the gate is lifted.
+    lifted: Option<(LiftedFormat, EvaluationPoints)>,
 }
 
 /// Server indices count from 1 and fit into a byte.
@@ -80,6 +84,20 @@ pub enum SchemeInstanceError {
         /// The scheme.
         scheme: &'static str,
     },
+    /// The moduli of a lifted gate do not fit together.
+    #[error(transparent)]
+    Lifted(#[from] LiftedError),
+    /// The scheme, its parameters or the points do not allow a lifted gate.
+    #[error(
+        "scheme {scheme} can have the gate modulus p = {p} only if it counts violations, has fewer than p features, \
+         T = 1, S = B = 0, unverified answers and the evaluation points 1 and -1; omit p"
+    )]
+    NotLifted {
+        /// The scheme.
+        scheme: &'static str,
+        /// The modulus of the gate.
+        p: u64,
+    },
     /// Values do not fit into a machine word.
     #[error("scheme {scheme} needs values of {bits} bits; the maximum is {most}; lower the cost limit")]
     TooManyBits {
@@ -126,9 +144,34 @@ impl SchemeInstance {
         params.check()?;
         let servers = servers(scheme, &params);
         // The field must also have a non-zero point for every server.
-        let field = Field::above((scheme.bound)(&params).max(servers as u128), rule)?;
+        let bound = (scheme.bound)(&params).max(servers as u128);
+        if may_lift(scheme, &params)
+            && let Some(format) = LiftedFormat::for_database(params.features(), bound, rule)
+        {
+            let (q, p) = (format.cost_field().clone(), format.gate_field().q());
+            let points = EvaluationPoints::usual(&q, servers)?;
+            return SchemeInstance::checked(scheme, params, q, points)?.lifted_by(p);
+        }
+        let field = Field::above(bound, rule)?;
         let points = EvaluationPoints::usual(&field, servers)?;
         SchemeInstance::checked(scheme, params, field, points)
+    }
+
+    /// The same instance with a lifted gate: violations are shared in F_p.
+    pub fn lifted_by(mut self, p: u64) -> Result<SchemeInstance, SchemeInstanceError> {
+        let format = LiftedFormat::new(self.field.q(), p)?;
+        let usual = EvaluationPoints::usual(&self.field, 2).is_ok_and(|usual| usual == self.points);
+        if !may_lift(self.scheme, &self.params) || self.params.features() as u64 >= p || !usual {
+            return Err(SchemeInstanceError::NotLifted { scheme: self.scheme.name, p });
+        }
+        let points = EvaluationPoints::usual(format.gate_field(), 2)?;
+        self.lifted = Some((format, points));
+        Ok(self)
+    }
+
+    /// The same instance for another number of rows.
+    pub fn with_rows(&self, rows: usize) -> SchemeInstance {
+        SchemeInstance { params: Params { rows, ..self.params.clone() }, ..self.clone() }
     }
 
     /// An instance with the modulus and the points of a manifest.
@@ -167,7 +210,7 @@ impl SchemeInstance {
         if params.verified && scheme.phases.iter().any(|phase| (phase.degree)(&params) != 1) {
             return Err(SchemeInstanceError::NotVerifiable { scheme: scheme.name });
         }
-        Ok(SchemeInstance { scheme, params, field, points })
+        Ok(SchemeInstance { scheme, params, field, points, lifted: None })
     }
 
     /// The scheme.
@@ -180,9 +223,14 @@ impl SchemeInstance {
         &self.params
     }
 
-    /// F_q.
+    /// F_q, the field of costs and, unless the gate is lifted, of everything else.
     pub fn field(&self) -> &Field {
         &self.field
+    }
+
+    /// The format of the answers, if the gate is lifted.
+    pub fn lifted(&self) -> Option<&LiftedFormat> {
+        self.lifted.as_ref().map(|(format, _)| format)
     }
 
     /// The point of each server.
@@ -239,7 +287,8 @@ impl SchemeInstance {
 
     /// The largest number of field elements per row that a client learns in one search if it breaks
     /// the protocol. With κ pads per output, a client that sends unrelated queries to all servers
-    /// learns N − κ elements per output. In gated schemes ρ hides one of them.
+    /// learns N − κ elements per output. In gated schemes ρ hides one of them. A lifted gate
+    /// reveals one of q + 1 outcomes.
     pub fn cheated_elements(&self) -> usize {
         let phase = |phase: usize| match self.phase(phase).decode_rule {
             // The client learns only whether the value is zero.
@@ -280,10 +329,11 @@ impl SchemeInstance {
     pub(crate) fn bytes(&self) -> CommunicationCost {
         (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let servers = self.responders(phase) as u128;
-            let bytes = |elements: usize| (elements as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
+            // The sizes fit into memory, so they do not overflow.
+            let bytes = |length: Option<usize>| length.unwrap_or(usize::MAX) as u128 * servers;
             CommunicationCost {
-                up: cost.up + bytes(self.slot_lengths(phase).iter().sum()),
-                down: cost.down + bytes(self.answer_length(phase)),
+                up: cost.up + bytes(self.share_bytes(phase)),
+                down: cost.down + bytes(self.answer_bytes(phase)),
             }
         })
     }
@@ -291,15 +341,15 @@ impl SchemeInstance {
     /// Bytes of all messages and responses of a search with `top` records, without HTTP and TLS.
     pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
         let fetch = RecordFetch::new(&self.params, self.servers(), record_length);
-        let overhead = |kind: MessageKind| (Message::overhead(self, kind) as u128, kind.lead() as u128);
         let mut cost = self.bytes();
         for phase in 0..self.phases() {
-            let (servers, (up, down)) = (self.responders(phase) as u128, overhead(MessageKind::Phase(phase as u8)));
-            (cost.up, cost.down) = (cost.up + servers * up, cost.down + servers * down);
+            let servers = self.responders(phase) as u128;
+            cost.up += servers * Message::phase_overhead(self, phase) as u128;
+            cost.down += servers * MessageKind::Phase(phase as u8).lead() as u128;
         }
-        let (records, (up, down)) = ((top * self.servers()) as u128, overhead(MessageKind::Record));
-        cost.up += records * (up + fetch.query_length() as u128);
-        cost.down += records * (down + fetch.stripe_length() as u128);
+        let records = (top * fetch.responders()) as u128;
+        cost.up += records * (Message::record_overhead(self, &fetch) + fetch.query_length()) as u128;
+        cost.down += records * (MessageKind::Record.lead() + fetch.stripe_length()) as u128;
         cost
     }
 
@@ -371,11 +421,25 @@ impl SchemeInstance {
                 used += 1;
                 committed.iter().map(|committed| committed.slot(used - 1).to_vec()).collect()
             } else {
-                share(&self.field, points, self.params.threshold, vector, random)
+                match self.lifted.as_ref().filter(|_| slot.is_some_and(|slot| slot.is_gate)) {
+                    Some((format, points)) => share(format.gate_field(), points.as_slice(), 1, vector, random),
+                    None => share(&self.field, points, self.params.threshold, vector, random),
+                }
             };
             shares.iter_mut().zip(parts).for_each(|(share, part)| share.push(part));
         }
         shares
+    }
+
+    /// The tables that server `side` adds up, if the gate is lifted. `program` has its row
+    /// functions: cost, then gate.
+    pub fn lifted_tables(&self, program: &RowProgram, side: LiftedSide) -> Option<LiftedTables> {
+        let (format, functions) = (self.lifted()?, &program.functions);
+        let max_levels = &self.params.max_levels;
+        let values = |field, function: usize| Zeroizing::new(functions[function].level_values(field, max_levels));
+        let (cost, gate) = (values(format.cost_field(), 0), values(format.gate_field(), 1));
+        let lengths = max_levels.iter().map(|&most| most as usize + 1).collect();
+        Some(LiftedTables::new(format, side, lengths, &cost, &gate))
     }
 
     /// The row program of a server with these shares.
@@ -390,6 +454,12 @@ impl SchemeInstance {
         let r = vectors.slot(2 * half)[0];
         program(&self.context(), &part(0), FieldElement::ONE).followed_by(program(&self.context(), &part(half), r))
     }
+}
+
+/// Whether the gate is lifted if its fields fit into a word.
+fn may_lift(scheme: &Scheme, params: &Params) -> bool {
+    let plain = params.threshold == 1 && params.silent == 0 && params.lying == 0 && !params.verified;
+    plain && scheme.counts_violations()
 }
 
 fn kappa(phase: &Phase, params: &Params) -> usize {

@@ -13,7 +13,9 @@ use crate::row_function::{RowFunction, RowFunctionKind, RowProgram};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
+mod encoding;
 pub mod instance;
+pub mod kind;
 mod own;
 mod paper;
 pub mod sealed;
@@ -48,10 +50,26 @@ impl Scheme {
         }
     }
 
+    /// Whether the servers compute the result together, so that nobody decodes values of rows.
+    pub fn is_joint(&self) -> bool {
+        self.phases.is_empty()
+    }
+
     /// Whether the scheme belongs to the gated family: one phase, and rows that do not match reveal
     /// nothing.
     pub fn is_gated(&self) -> bool {
         matches!(self.phases, [Phase { decode_rule: DecodeRule::Gated, .. }])
+    }
+
+    /// Whether the scheme counts violated features, so that its gate may be lifted
+    /// ([`ifonly_algebra::lifted`]).
+    pub(crate) fn counts_violations(&self) -> bool {
+        self.is_gated() && self.phases.iter().flat_map(|phase| phase.slots).any(|slot| slot.is_gate)
+    }
+
+    /// Whether the servers add masks to the distances.
+    pub fn is_masked(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked))
     }
 
     /// Whether the scheme supports constraints of this kind. Tables express every constraint; every
@@ -129,22 +147,29 @@ pub struct Slot {
     pub carried: bool,
     /// Whether the phase before commits to the share.
     pub committed: bool,
+    /// Whether it is the table of violations, which a lifted gate shares in F_p.
+    pub is_gate: bool,
 }
 
 impl Slot {
     /// A vector that is shared in this phase.
     pub(crate) const fn fresh(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: false, committed: false }
+        Slot { name, length, carried: false, committed: false, is_gate: false }
+    }
+
+    /// The table of violations: 1 for every forbidden level.
+    pub(crate) const fn gate(name: &'static str) -> Slot {
+        Slot { is_gate: true, ..Slot::fresh(name, SlotLength::Levels) }
     }
 
     /// A vector of phase 1 to whose shares phase 0 commits.
     pub(crate) const fn committed(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: false, committed: true }
+        Slot { committed: true, ..Slot::fresh(name, length) }
     }
 
     /// A vector whose share the servers received in the phase before.
     pub(crate) const fn carried(name: &'static str, length: SlotLength) -> Slot {
-        Slot { name, length, carried: true, committed: true }
+        Slot { carried: true, ..Slot::committed(name, length) }
     }
 }
 
@@ -191,8 +216,9 @@ pub enum DecodeRule {
     Zeros,
     /// The value is the cost in the rows of Θ, and the value of the empty row elsewhere.
     Selected,
-    /// The value is the cost if it is at most this; otherwise an immutable feature differs.
-    Scaled(fn(&Params) -> u128),
+    /// The value is the cost if it is at most [`PhaseSecrets::most`]; otherwise an immutable
+    /// feature differs.
+    Scaled,
     /// Two elements: zero in the first marks a matching row, and the second is its cost.
     Gated,
 }
@@ -220,15 +246,21 @@ pub struct PhaseSecrets {
     pub vectors: SlotVectors,
     /// The part of the cost that only the user knows; it is never shared.
     pub offset: FieldElement,
+    /// The largest value of a matching row, with [`DecodeRule::Scaled`].
+    pub most: u64,
 }
 
 impl PhaseSecrets {
     fn new(vectors: impl Into<Vec<Vec<FieldElement>>>) -> PhaseSecrets {
-        PhaseSecrets { vectors: SlotVectors::new(vectors), offset: FieldElement::ZERO }
+        PhaseSecrets { vectors: SlotVectors::new(vectors), offset: FieldElement::ZERO, most: 0 }
     }
 
     fn with_offset(self, offset: FieldElement) -> PhaseSecrets {
         PhaseSecrets { offset, ..self }
+    }
+
+    fn with_most(self, most: u64) -> PhaseSecrets {
+        PhaseSecrets { most, ..self }
     }
 }
 
@@ -311,7 +343,7 @@ pub const ALL: &[&Scheme] = &[
 /// The scheme that deployments should prefer.
 pub const DEFAULT: &Scheme = &own::gated::TABLES;
 
-/// The scheme of that name.
+/// The scheme with scans of that name; [`kind::find`] knows those of every kind.
 pub fn named(name: &str) -> Option<&'static Scheme> {
     ALL.iter().copied().find(|scheme| scheme.name == name)
 }

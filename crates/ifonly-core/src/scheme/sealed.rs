@@ -42,6 +42,7 @@ pub struct SealedScheme {
     params: Params,
     cost_bits: u32,
     bits: u32,
+    floor: usize,
 }
 
 impl SealedScheme {
@@ -56,7 +57,17 @@ impl SealedScheme {
         if bits > MAX_BITS {
             return Err(SchemeInstanceError::TooManyBits { scheme: SCHEME.name, bits, most: MAX_BITS });
         }
-        Ok(SealedScheme { params, cost_bits, bits })
+        Ok(SealedScheme { params, cost_bits, bits, floor: 1 })
+    }
+
+    /// The scheme with a floor: if fewer rows match, a search finds no row.
+    pub fn with_floor(self, floor: usize) -> SealedScheme {
+        SealedScheme { floor, ..self }
+    }
+
+    /// The floor; 1 if there is none.
+    pub fn floor(&self) -> usize {
+        self.floor
     }
 
     /// The parameters.
@@ -129,8 +140,7 @@ impl SealedScheme {
     }
 
     pub(crate) fn payload_length(&self) -> usize {
-        // There are at most 2^22 levels of at most 63 bits.
-        1 + wire::numbers_length(self.bits, self.params.levels()).unwrap_or(0)
+        1 + wire::numbers_length(self.bits, self.params.levels()).expect("at most 2^22 levels of at most 63 bits")
     }
 
     /// Bytes of a message.

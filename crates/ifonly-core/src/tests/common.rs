@@ -7,7 +7,7 @@ use crate::keys::RootKey;
 use crate::params::Params;
 use crate::phase::PhaseState;
 use crate::random::{RandomSource, SeededRandom};
-use crate::row_function::{self, RowRandomness, Rows, ScanJob};
+use crate::row_function::{RowRandomness, Rows};
 use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{ConstraintKind, CostModel, Scheme};
 use crate::search::SearchError;
@@ -161,6 +161,9 @@ pub(super) fn play(
         let keys = RootKey::new(0, [1; 32]).transcript(&tau);
         let mut answers: Vec<Option<Vec<FieldElement>>> = (0..instance.responders(phase))
             .map(|server| {
+                if let Some(format) = instance.lifted() {
+                    return Some(answer(instance, phase, server, &state, rows, &keys.lifted(format)));
+                }
                 let program = instance.program(phase, &state.shares()[server]);
                 let kappa = instance.kappa(phase);
                 let outputs = program.outputs.len();
@@ -171,7 +174,7 @@ pub(super) fn play(
         spoil(&mut answers, random);
         let values = state.decode(instance, answers, random)?;
         lying_servers.extend(&values.lying_servers);
-        let mut candidates = Candidates::read(instance, phase, &values, &theta, rows.iter().len())?;
+        let mut candidates = Candidates::read(instance, phase, &values, &theta, rows.iter().len());
         theta = candidates.take_theta();
         result = Some(candidates);
         states.push(state);
@@ -191,9 +194,7 @@ pub(super) fn answer(
     randomness: &impl RowRandomness,
 ) -> Vec<FieldElement> {
     let program = instance.program(phase, &state.shares()[server]);
-    let alpha = instance.points()[server];
-    let job = ScanJob { field: instance.field(), alpha, kappa: instance.kappa(phase), program: &program, order: None };
-    row_function::answer(&job, rows, randomness)
+    instance.answer(phase, server, &program, rows, randomness, None)
 }
 
 /// Compares a decoded search with brute force. With masks, any of the tied rows may win.

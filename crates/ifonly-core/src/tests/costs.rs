@@ -7,7 +7,8 @@ use crate::scheme;
 use crate::scheme::instance::SchemeInstance;
 
 /// Name, κ per phase, N, cost as a function of d and M, bound as a function of (R, d, L1, F,
-/// d_min); written by hand from the tables of the paper.
+/// d_min); written by hand from the tables of the paper, but for Single-Phase (docs/paper.md,
+/// Theorem 6).
 type Row = (&'static str, &'static [usize], usize, fn(u128, u128) -> u128, fn(u128, u128, u128, u128, u128) -> u128);
 
 const P: u128 = 4;
@@ -19,23 +20,42 @@ const TABLE: &[Row] = &[
     ("mask",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, d_min| r*r*d + d_min - 1),
     ("two-phase",            &[2, 2], 3, |d, m| 9*d + 9*m,        |r, d, _, _, _| r*r*d),
     ("two-phase-4",          &[3, 2], 4, |d, m| 8*d + 10*m,       |r, d, _, _, _| r*r*d),
-    ("single-phase",         &[2],    3, |d, m| 6*d + 3*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
+    ("single-phase",         &[2],    3, |d, m| 6*d + 3*m,        |r, d, _, f, _| largest(r, d, 1, f)),
     ("baseline+",            &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, _| l1*r*r*d),
     ("diff+",                &[2],    3, |d, m| 6*d + 3*m - 3,    |r, d, l1, _, _| 2*l1*r*r*d),
     ("mask+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, d_min| l1*r*r*d + d_min - 1),
     ("two-phase+",           &[2, 3], 4, |d, m| 14*d + 11*m,      |r, d, l1, _, _| l1*r*r*d),
-    ("single-phase+",        &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
+    ("single-phase+",        &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, f, _| largest(r, d, l1, f)),
     ("lp",                   &[3],    4, |d, m| P*d + P*m,        |r, d, _, _, _| r.pow(P as u32)*d),
     ("dot",                  &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
     ("linear-baseline+",     &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, _| l1*r*r*d),
     ("linear-diff+",         &[1],    2, |d, m| 4*d + 2*m - 2,    |r, d, l1, _, _| 2*l1*r*r*d),
     ("linear-mask+",         &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, d_min| l1*r*r*d + d_min - 1),
-    ("linear-single-phase",  &[1],    2, |d, m| 4*d + 2*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
-    ("linear-single-phase+", &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
+    ("linear-single-phase",  &[1],    2, |d, m| 4*d + 2*m,        |r, d, _, f, _| largest(r, d, 1, f)),
+    ("linear-single-phase+", &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, f, _| largest(r, d, l1, f)),
     ("linear-lp",            &[1],    2, |d, m| 2*(P-1)*d + 2*m,  |r, d, _, _, _| r.pow(P as u32)*d),
     ("gated",                &[1],    2, |d, m| 6*d + 4*m + 2,    |r, d, _, _, _| r*r*d),
     ("gated+",               &[1],    2, |d, m| 8*d + 4*m + 2,    |r, d, l1, _, _| l1*r*r*d),
 ];
+
+/// The largest value of Single-Phase with L = L1·R²(d − |I|) + 1 and |I| ≤ F.
+fn largest(r: u128, d: u128, l1: u128, f: u128) -> u128 {
+    (0..=f).map(|fixed| (r * r * fixed + 1) * (l1 * r * r * (d - fixed) + 1) - 1).max().unwrap()
+}
+
+#[test]
+fn single_phase_needs_a_smaller_field_than_that_of_the_paper() {
+    let field = |levels: Vec<u32>, rule| {
+        let params = Params { immutable_limit: levels.len(), ..Params::new(levels, 3) };
+        SchemeInstance::new(scheme::named("single-phase").unwrap(), params, rule).unwrap().field().clone()
+    };
+    // R = d = 3: 757 in the paper. Wine: 34 bits.
+    assert_eq!(field(vec![3; 3], ModulusRule::Paper).q(), 191);
+    assert_eq!(field(vec![100; 11], ModulusRule::Deployment).bits(), 32);
+    // With unequal ranges every set I fits: 3² + 1² and 2² are the partial sums nearest to 7.
+    let bound = |levels: Vec<u32>| Params::new(levels, 1).scaled_bound(1);
+    assert!(bound(vec![3, 2, 1]) >= 11 * 5 - 1);
+}
 
 fn params(r: u32, d: usize, m: usize) -> Params {
     Params { weight_limit: 7, immutable_limit: d / 2, d_min: 5, exponent: P as u32, ..Params::new(vec![r; d], m) }

@@ -41,8 +41,7 @@ impl TableRandomness {
         defect: Defect,
         all: &mut ExhaustiveRandom,
     ) -> TableRandomness {
-        let count = rows * instance.outputs(phase) * instance.kappa(phase);
-        let pads = (0..count).map(|_| instance.field().sample(all)).collect();
+        let pads = pads_of(instance, phase, rows, all);
         TableRandomness { pads, ..TableRandomness::draw_secrets(instance, phase, rows, defect, all) }
     }
 
@@ -55,6 +54,7 @@ impl TableRandomness {
         all: &mut ExhaustiveRandom,
     ) -> TableRandomness {
         let (field, kappa, outputs) = (instance.field(), instance.kappa(phase), instance.outputs(phase));
+        let gate_field = instance.output_field(0);
         let uses = |wanted: fn(&OutputExpr) -> bool| {
             let length = |slot: &usize| vec![FieldElement::ZERO; *slot];
             let vectors =
@@ -66,7 +66,7 @@ impl TableRandomness {
             kappa,
             outputs,
             rho: (0..uses(|output| matches!(output, OutputExpr::Blinded(_))))
-                .map(|_| field.sample_nonzero(all))
+                .map(|_| gate_field.sample_nonzero(all))
                 .collect(),
             sigma: (0..uses(|output| matches!(output, OutputExpr::Hidden { .. }))).map(|_| field.sample(all)).collect(),
             mu: (0..uses(|output| matches!(output, OutputExpr::Masked { .. })))
@@ -75,6 +75,13 @@ impl TableRandomness {
             defect,
         }
     }
+}
+
+/// One pad per row, output and coefficient, in the field of the output.
+fn pads_of(instance: &SchemeInstance, phase: usize, rows: usize, random: &mut impl RandomSource) -> Vec<FieldElement> {
+    let (outputs, kappa) = (instance.outputs(phase), instance.kappa(phase));
+    let output = |index: usize| index / kappa % outputs;
+    (0..rows * outputs * kappa).map(|index| instance.output_field(output(index)).sample(random)).collect()
 }
 
 impl RowRandomness for TableRandomness {
@@ -144,8 +151,10 @@ fn views(instance: &SchemeInstance, phase: usize, rows: &Rows, defect: Defect) -
 /// Whether, given the decoded values, all q^(κ·outputs·rows) consistent vectors of answers occur
 /// equally often.
 fn is_uniform(instance: &SchemeInstance, phase: usize, views: &Views) -> bool {
-    let free = instance.kappa(phase) * instance.answer_length(phase);
-    let possible = instance.field().q().pow(free as u32);
+    let rows = instance.answer_length(phase) / instance.outputs(phase);
+    let free = (instance.kappa(phase) * rows) as u32;
+    let possible: u64 =
+        (0..instance.outputs(phase)).map(|output| instance.output_field(output).q().pow(free)).product();
     views.values().all(|seen| {
         let count = seen.values().next();
         seen.len() as u64 == possible && seen.values().all(|other| Some(other) == count)
@@ -259,14 +268,14 @@ fn rows_outside_the_gate_reveal_nothing() {
 
 #[test]
 fn a_gated_row_that_does_not_match_is_uniform_by_itself() {
-    // One row that does not match: its two decoded elements are uniform on F_q\{0} × F_q.
+    // One row that does not match: its two decoded elements are uniform on F_p\{0} × F_q.
     for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
         let scheme = crate::scheme::named(name).unwrap();
         let instance = SchemeInstance::new(scheme, tiny(scheme, 1, 1, false), ModulusRule::Paper).unwrap();
         let rows = Rows::new(&[1], [[0]]).unwrap();
         let views = views(&instance, 0, &rows, Defect::None);
-        let q = instance.field().q();
-        assert_eq!(views.len() as u64, (q - 1) * q, "{name}");
+        let (p, q) = (instance.output_field(0).q(), instance.field().q());
+        assert_eq!(views.len() as u64, (p - 1) * q, "{name}");
         let weights: Vec<u64> = views.values().map(|seen| seen.values().sum()).collect();
         assert!(weights.iter().all(|&weight| weight == weights[0]), "{name}");
     }
@@ -284,7 +293,7 @@ fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQu
         // Pads cancel in decoding, so they are not enumerated.
         let mut pads = SeededRandom::new(14);
         let randomness = TableRandomness {
-            pads: (0..instance.outputs(0) * instance.kappa(0)).map(|_| instance.field().sample(&mut pads)).collect(),
+            pads: pads_of(&instance, 0, 1, &mut pads),
             ..TableRandomness::draw_secrets(&instance, 0, 1, Defect::None, &mut all)
         };
         let answers = (0..instance.responders(0))
@@ -320,8 +329,9 @@ fn gated_outputs_of_every_row_that_does_not_match_are_uniform() {
             return;
         }
         let params = Params::new(vec![2], 1);
-        let q = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap().field().q();
-        let pairs = (1..q).flat_map(|gate| (0..q).map(move |cost| (vec![gate, cost], 1)));
+        let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
+        let (p, q) = (instance.output_field(0).q(), instance.field().q());
+        let pairs = (1..p).flat_map(|gate| (0..q).map(move |cost| (vec![gate, cost], 1)));
         let uniform: BTreeMap<Vec<u64>, u64> = pairs.collect();
         let secret = SecretQuery::new(vec![2]).immutable(vec![true]);
         for row in [0, 1] {
@@ -329,7 +339,7 @@ fn gated_outputs_of_every_row_that_does_not_match_are_uniform() {
         }
         assert_eq!(
             decoded(scheme, &params, 2, &secret),
-            BTreeMap::from([(vec![0, 0], q * (q - 1))]),
+            BTreeMap::from([(vec![0, 0], q * (p - 1))]),
             "{}",
             scheme.name
         );

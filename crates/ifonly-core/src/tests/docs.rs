@@ -24,6 +24,8 @@ fn page() -> String {
          - *Bytes* are packed payloads and answers, over all servers, without headers.\n\
          - A vector in parentheses is sent again in phase 1, because servers keep no state. It counts in the\n  \
            bytes, not in the elements.\n\
+         - Two numbers of bits are those of a cost and of a lifted gate. Its answers have one 32-bit word per\n  \
+           row ([protocol.md](protocol.md), 5.7).\n\
          - `sealed` has integers mod 2^k of k bits, and 8 bytes down per server without records.\n\
          - Letters are those of [protocol.md](protocol.md); *paper* is [that paper](paper.md).\n\n\
          T = 1 and S = B = 0. Larger values need more servers: N = κ + 1 + S + 2B, and κ grows with T.\n\

@@ -1,7 +1,7 @@
 //! The paper's worked example, and its errata as computations (docs/paper.md).
 
 use super::common::{answer, play};
-use crate::d_min::{MaskRule, d_min};
+use crate::d_min::MaskEffects;
 use crate::field::{Field, FieldElement, ModulusRule};
 use crate::keys::RootKey;
 use crate::params::Params;
@@ -24,7 +24,8 @@ fn the_worked_example_of_masking() {
     let rejected = vec![vec![1, 2], vec![2, 1]];
     assert_eq!(distance(&[1, 2], &[20, 0]), 365);
     assert_eq!(distance(&[1, 2], &[0, 20]), 325);
-    assert_eq!(d_min(MaskRule::Closure, &rows, &rejected), Some(40));
+    let levels = [vec![20, 0], vec![0, 20]];
+    assert_eq!(MaskEffects::new(&levels, &rejected, 40).d_min, Some(40));
     let plain =
         SchemeInstance::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), ModulusRule::Paper);
     assert_eq!(plain.unwrap().field().q(), 809);
@@ -178,7 +179,7 @@ fn one_pad_for_all_rows_leaks_differences_of_rows() {
 fn single_phase_gives_both_partial_distances() {
     let single = scheme::named("single-phase").unwrap();
     let params = Params::new(vec![9, 9], 1);
-    let scale = params.delta() as u64 + 1;
+    let scale = 9 * 9 + 1;
     let instance = SchemeInstance::new(single, params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(19);
     for y in [[2u16, 7], [9, 0], [4, 4]] {
@@ -260,10 +261,10 @@ fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
 
 #[test]
 fn limits_chosen_per_query_reveal_how_many_features_are_immutable() {
-    // Servers see the field. If F were |I| instead of the manifest's limit, each |I| would have its
-    // own field. The same holds for max w and L1.
+    // Servers see the field. If F were |I| instead of the manifest's limit, each |I| up to d/2
+    // would have its own field. The same holds for max w and L1.
     let q = |name: &str, immutable_limit, weight_limit| {
-        let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 3], 5) };
+        let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 6], 5) };
         SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Paper).unwrap().field().q()
     };
     let immutable: Vec<u64> = (0..=3).map(|immutable| q("single-phase", immutable, 1)).collect();

@@ -137,6 +137,7 @@ fn without_spare_servers_no_lie_makes_a_row_seem_nearer() {
                 };
                 let row_store = Rows::new(&max_levels, rows).unwrap();
                 let played = play(&instance, &secret, &row_store, &mut SeededRandom::new(8), spoil);
+                refused += usize::from(played.as_ref().is_ok_and(|(candidates, _)| candidates.has_impossible()));
                 let Some(&(position, decoded_cost)) =
                     played.iter().flat_map(|(c, _)| c.nearest(1)).collect::<Vec<_>>().first()
                 else {

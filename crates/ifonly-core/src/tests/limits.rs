@@ -2,7 +2,7 @@
 //! which are refused.
 
 use crate::candidates::DecodedCost;
-use crate::error::SearchError;
+use crate::error::RecordRefusal;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
@@ -125,7 +125,7 @@ fn a_record_is_confirmed_only_with_its_decoded_cost() {
         let found = NearestRow { position: Some(0), cost, record: vec![] };
         confirm_under(named(scheme), &params, &secret, &found, levels)
     };
-    let wrong = Err(SearchError::WrongRecord);
+    let wrong = Err(RecordRefusal::WrongCost);
     assert_eq!(confirm("gated", DecodedCost::Exactly(16), &[6, 3]), Ok(16));
     for decoded in [0, 1, 15, 17] {
         assert_eq!(confirm("gated", DecodedCost::Exactly(decoded), &[6, 3]), wrong, "{decoded}");
@@ -140,7 +140,7 @@ fn a_record_is_confirmed_only_with_its_decoded_cost() {
     assert_eq!(confirm("dot", DecodedCost::Exactly(4), &[6, 3]), wrong);
     // Masks are below 5, so the cost is at most the decoded value and at least 4 less.
     for (decoded, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
-        let expected = if confirmed { Ok(16) } else { wrong.clone() };
+        let expected = if confirmed { Ok(16) } else { wrong };
         assert_eq!(confirm("mask", DecodedCost::AtMost(decoded), &[6, 3]), expected, "{decoded}");
     }
 }

@@ -1,21 +1,22 @@
 //! Refusals: servers refuse invalid messages; clients refuse unsigned records and impossible
 //! values.
 
-use crate::candidates::{CandidateFilter, ImpossibleValue};
-use crate::error::SearchError;
+use crate::candidates::CandidateFilter;
+use crate::error::RecordRefusal;
 use crate::field::ModulusRule;
 use crate::interpolate::{DecodedWords, InterpolationPlan, InterpolationStream, Interpolator, MalformedAnswer};
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
+use crate::phase::ReferenceValues;
 use crate::random::SeededRandom;
 use crate::row_function::Rows;
 use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
 use crate::search::{HeaderContext, Search};
 use crate::secret_query::SecretQuery;
-use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
-use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
+use crate::server_protocol::{Refusal, ServerProtocol};
+use crate::signature::{BundleId, RecordVerifier, SignatureContext, SigningKey};
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use crate::{aont, scheme};
 use std::sync::Arc;
@@ -40,18 +41,13 @@ fn a_sealed_message_must_be_complete_start_a_search_and_name_its_server() {
         let payloads = vec![sealed.payload(2, &[5; 9]); header.responders.len()];
         messages(&header, payloads, &mut SeededRandom::new(23))
     };
-    let refused = |index: u8, message: Message| match server(index).check(message) {
-        Err(refusal) => refusal,
-        Ok(_) => panic!("server {index} accepts the message"),
-    };
+    let refused = |index: u8, message: Message| server(index).check_sealed(&message).unwrap_err();
     for (index, message) in (1..).zip(send(&|_| {})) {
         let protocol = server(index);
         assert!(protocol.sealed().is_some());
         assert_eq!(protocol.longest_message(), message.encode().len());
         let tau = message.tau();
-        let Ok(CheckedRequest::Sealed(request)) = protocol.check(message) else {
-            panic!("server {index} refuses the message")
-        };
+        let request = protocol.check_sealed(&message).unwrap();
         assert_eq!((request.top, &request.share[..], request.tau, request.epoch), (2, &[5; 9][..], tau, 3));
         assert_eq!(request.keys.check_value(), RootKey::new(3, [9; 32]).transcript(&tau).check_value());
     }
@@ -109,21 +105,21 @@ fn responders_are_positive_and_strictly_increasing() {
 #[test]
 fn a_record_is_accepted_only_if_it_is_complete_and_signed_by_the_institution() {
     let key = SigningKey::new(&[5; 32]);
-    let subject = SignatureContext::new("loans", "1", "{}");
+    let subject = SignatureContext::new("loans", "1", BundleId([1; 16]), "{}");
     let signer = RecordVerifier { key: key.public(), subject };
     let header_context = HeaderContext { signer: Some(signer), ..HEADER_CONTEXT };
     let signed = |by: &SigningKey| [b"text".to_vec(), by.sign(&subject, b"text").to_vec()].concat();
     let encode = |record: &[u8]| aont::encode(record, &[7; 16]);
     assert_eq!(header_context.open_record(&encode(&signed(&key))), Ok(b"text".to_vec()));
-    assert_eq!(header_context.open_record(&encode(&signed(&SigningKey::new(&[6; 32])))), Err(SearchError::Forged));
+    assert_eq!(header_context.open_record(&encode(&signed(&SigningKey::new(&[6; 32])))), Err(RecordRefusal::Forged));
     let mut other = signed(&key);
     other[0] ^= 1;
-    assert_eq!(header_context.open_record(&encode(&other)), Err(SearchError::Forged));
-    assert_eq!(header_context.open_record(&encode(b"too short to be signed")), Err(SearchError::NotARecord));
+    assert_eq!(header_context.open_record(&encode(&other)), Err(RecordRefusal::Forged));
+    assert_eq!(header_context.open_record(&encode(b"too short to be signed")), Err(RecordRefusal::NotARecord));
     for index in 0..encode(&signed(&key)).len() {
         let mut encoded = encode(&signed(&key));
         encoded[index] ^= 1;
-        assert_eq!(header_context.open_record(&encoded), Err(SearchError::NotARecord), "byte {index}");
+        assert_eq!(header_context.open_record(&encoded), Err(RecordRefusal::NotARecord), "byte {index}");
     }
     // Both ways to encode records give the same bytes.
     let (protocol, root) =
@@ -177,29 +173,35 @@ fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
 }
 
 #[test]
-fn impossible_values_are_reported_with_their_position() {
+fn rows_with_impossible_values_do_not_match() {
     let read = |name: &str, phase, theta: &[bool], values: &[u64]| {
         let params = Params::new(vec![3, 3], theta.len());
         let instance = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
-        let mut filter = CandidateFilter::new(&instance, phase, theta, 7, 1);
+        let reference = ReferenceValues { empty: 7, most: 0 };
+        let mut filter = CandidateFilter::new(&instance, phase, theta, reference, values.len());
         filter.take(DecodedWords::Wide(values));
-        filter.finish().1.map(|ImpossibleValue { position }| position)
+        let candidates = filter.finish();
+        let rows: Vec<usize> = candidates.nearest(values.len()).into_iter().map(|(position, _)| position).collect();
+        assert_eq!(candidates.count(), rows.len());
+        (rows, candidates.has_impossible())
     };
     // Costs are at most 2·3² = 18. Rows that were not selected have the value of the empty row, 7.
-    for (values, impossible) in [
-        ([0, 7, 18, 7], None),
-        ([19, 7, 18, 7], Some(0)),
-        ([0, 6, 18, 7], Some(1)),
-        ([0, 7, 19, 7], Some(2)),
-        ([0, 7, 18, 8], Some(3)),
+    for (values, rows, has_impossible) in [
+        ([0, 7, 18, 7], vec![0, 2], false),
+        ([19, 7, 18, 7], vec![2], true),
+        ([0, 6, 18, 7], vec![0, 2], true),
+        ([0, 7, 19, 7], vec![0], true),
+        ([0, 7, 18, 8], vec![0, 2], true),
     ] {
-        assert_eq!(read("two-phase", 1, &[true, false, true, false], &values), impossible, "{values:?}");
+        let expected = (rows, has_impossible);
+        assert_eq!(read("two-phase", 1, &[true, false, true, false], &values), expected, "{values:?}");
     }
     // More rows than one block.
     let mut many = vec![0; 3000];
-    assert_eq!(read("baseline", 0, &[false; 3000], &many), None);
+    assert!(!read("baseline", 0, &[false; 3000], &many).1);
     many[2500] = 19;
-    assert_eq!(read("baseline", 0, &[false; 3000], &many), Some(2500));
+    let (rows, has_impossible) = read("baseline", 0, &[false; 3000], &many);
+    assert!(has_impossible && rows.len() == 2999 && !rows.contains(&2500));
 }
 
 #[test]

@@ -83,19 +83,30 @@ fn gains_of_a_cheating_client_equal_those_in_the_documentation() {
 
 #[test]
 fn a_record_query_has_one_length_and_no_bit_beyond_the_rows() {
-    for (rows, servers) in [(1, 2), (7, 2), (8, 2), (9, 2), (16, 2), (9, 3), (3, 4)] {
-        let fetch = RecordFetch::new(&Params::new(vec![1], rows), servers, 5);
-        let bytes = if servers == 2 { rows.div_ceil(8) } else { rows * (servers - 1) };
+    // Rows, servers, servers that are asked, bytes of a record.
+    for (rows, servers, asked, length) in [
+        (1, 2, 2, 5),
+        (7, 2, 2, 5),
+        (8, 2, 2, 5),
+        (9, 2, 2, 5),
+        (16, 2, 2, 5),
+        (9, 3, 2, 5),
+        (9, 3, 3, 500),
+        (3, 4, 4, 500),
+    ] {
+        let fetch = RecordFetch::new(&Params::new(vec![1], rows), servers, length);
+        assert_eq!(fetch.responders(), asked, "{rows} rows");
+        let bytes = if asked == 2 { rows.div_ceil(8) } else { rows * (asked - 1) };
         for length in 0..2 * bytes + 2 {
             assert_eq!(fetch.is_query(&vec![0; length]), length == bytes, "{rows} rows, {length} bytes");
         }
         for bit in 0..8 * bytes {
             let mut query = vec![0; bytes];
             query[bit / 8] = 1 << (bit % 8);
-            assert_eq!(fetch.is_query(&query), servers > 2 || bit < rows, "{rows} rows, bit {bit}");
+            assert_eq!(fetch.is_query(&query), asked > 2 || bit < rows, "{rows} rows, bit {bit}");
         }
         // Answers also have one length, and the error names the server with another.
-        let short = vec![Some(vec![0; fetch.stripe_length() - 1]); servers];
+        let short = vec![Some(vec![0; fetch.stripe_length() - 1]); asked];
         let error = DecodeError::Length { server: 1, have: fetch.stripe_length() - 1, need: fetch.stripe_length() };
         assert_eq!(fetch.decode(&short, &mut SeededRandom::new(1)), Err(error));
     }

@@ -21,8 +21,8 @@ use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use crate::search::Search;
 use crate::secret_query::SecretQuery;
+use crate::spir::RecordFetch;
 use crate::transcript::{Message, MessageKind, SearchRef};
-use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ impl World {
             return message.payload.iter().map(|&byte| byte.into()).collect();
         };
         let lengths = self.instance.slot_lengths(phase.into());
-        let payload = wire::unpack(self.instance.field(), &message.payload, lengths.iter().sum()).unwrap();
-        let mut rest = payload.iter().map(|element| element.value());
+        let share = self.instance.unpack_share(phase.into(), &message.payload).unwrap();
+        let mut rest = share.iter().flatten().map(|element| element.value());
         let mut fresh = vec![];
         for (slot, &length) in lengths.iter().enumerate() {
             let elements: Vec<u64> = rest.by_ref().take(length).collect();
@@ -254,7 +254,9 @@ fn is_uniform(world: &World, secret: &SecretQuery, until: Until, together: &[Vec
     };
     let phases = base.phases[0].len();
     // Bits of a record query that belong to rows.
-    let used_bits = |index: usize| if world.servers.len() == 2 { params.rows - 8 * (index - phases) } else { 8 };
+    let length = world.servers[0].header_context().record_length;
+    let is_binary = RecordFetch::new(params, world.servers.len(), length).is_binary();
+    let used_bits = |index: usize| if is_binary { params.rows - 8 * (index - phases) } else { 8 };
     let mut covered: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); world.servers.len()];
     let mut index = 0;
     while let Some(&limit) = limits.get(index) {
@@ -336,6 +338,8 @@ fn record_queries_are_uniform_for_every_wanted_row() {
     // enumerate them.
     assert_uniform(scheme::named("single-phase").unwrap(), tiny(1, 2, 1, false), Until::Record);
     assert_uniform(scheme::named("two-phase-4").unwrap(), tiny(1, 2, 1, false), Until::Record);
+    // The first two of three servers, because XOR shares are smaller.
+    assert_uniform(scheme::named("single-phase").unwrap(), tiny(1, 9, 1, false), Until::Record);
     // Two servers and a query of several bytes of bits. Row 0 is 0 and all others are 1, so two
     // queries want different rows. A third query permits no level at all.
     let world = World::new(scheme::named("gated-tables").unwrap(), tiny(1, 27, 1, false)).unwrap();

@@ -20,7 +20,8 @@ use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::{SCHEME, SealedScheme};
 use ifonly_core::search::HeaderContext;
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
+use ifonly_core::server_protocol::ServerProtocol;
+use ifonly_core::transcript::Message;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 
 use super::UniformDatabase;
@@ -79,9 +80,7 @@ impl Servers {
         let outgoing = search.next(random).ok_or_else(|| fault("the search has no messages"))?;
         let (mut parties, mut checks) = (vec![], vec![]);
         for (number, (protocol, message)) in (1..).zip(self.protocols.iter().zip(&outgoing.messages)) {
-            let CheckedRequest::Sealed(request) = protocol.open(message).map_err(fault)? else {
-                return Err(fault("the server did not recognise a sealed query"));
-            };
+            let request = protocol.check_sealed(&Message::decode(message).map_err(fault)?).map_err(fault)?;
             let max_levels = &self.sealed.params().max_levels;
             let value = |row: usize| {
                 let mut start = 0;
@@ -195,13 +194,16 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn ProgressSink) -
             .into(),
         columns: columns.collect(),
         rows: all.iter().map(row).chain([bound.collect()]).collect(),
-        plot: Some(Plot {
-            title: "Collecting records with sealed searches".into(),
-            x: "searches".into(),
-            y: "rows known (%)".into(),
-            x_scale: AxisScale::Linear,
-            y_range: Some((0.0, 105.0)),
-            curves: all.iter().map(curve).collect(),
-        }),
+        figure: Some(
+            Plot {
+                title: "Collecting records with sealed searches".into(),
+                x: "searches".into(),
+                y: "rows known (%)".into(),
+                x_scale: AxisScale::Linear,
+                y_range: Some((0.0, 105.0)),
+                curves: all.iter().map(curve).collect(),
+            }
+            .into(),
+        ),
     })
 }

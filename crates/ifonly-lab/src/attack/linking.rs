@@ -184,13 +184,16 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
         ),
         columns: ["rows M".to_string()].into_iter().chain(plans.iter().map(|&plan| name(plan))).collect(),
         rows: table.collect(),
-        plot: Some(Plot {
-            title: format!("Rows recognised despite the shuffle (R={r}, d={d})"),
-            x: "rows in the database".into(),
-            y: "rows recovered (%)".into(),
-            x_scale: AxisScale::Logarithmic,
-            y_range: Some((0.0, 105.0)),
-            curves: plans.iter().enumerate().map(curve).collect(),
-        }),
+        figure: Some(
+            Plot {
+                title: format!("Rows recognised despite the shuffle (R={r}, d={d})"),
+                x: "rows in the database".into(),
+                y: "rows recovered (%)".into(),
+                x_scale: AxisScale::Logarithmic,
+                y_range: Some((0.0, 105.0)),
+                curves: plans.iter().enumerate().map(curve).collect(),
+            }
+            .into(),
+        ),
     })
 }

@@ -6,10 +6,13 @@
 //!
 //! * Users of the unmodified client: [`trilateration`], [`partials`], [`linking`].
 //! * Cheating clients: [`radix`], [`replay`], [`collecting`].
+//! * Somebody who knows a few facts about a person of the table: [`linkage`], which needs a bundle
+//!   and its data.
 //! * A server that observes when the client stops: [`stopping`].
 
 mod cheat;
 pub mod collecting;
+pub mod linkage;
 pub mod linking;
 mod oracle;
 mod pairs;

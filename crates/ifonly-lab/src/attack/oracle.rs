@@ -35,9 +35,10 @@ impl UniformDatabase {
         self.rows.first().map_or(0, Vec::len)
     }
 
-    /// The factor L = Δ + 1 of Single-Phase.
-    pub fn scale(&self) -> i64 {
-        i64::from(self.r).pow(2) * self.d() as i64 + 1
+    /// The factor L = R²(d − |I|) + 1 of Single-Phase.
+    pub fn scale(&self, immutable: &[bool]) -> i64 {
+        let mutable = immutable.iter().filter(|&&fixed| !fixed).count();
+        i64::from(self.r).pow(2) * mutable as i64 + 1
     }
 }
 
@@ -82,7 +83,7 @@ impl SearchOracle for ModelOracle<'_> {
         if self.order == RowOrder::Shuffled {
             self.stream.shuffle(&mut order);
         }
-        let scale = self.database.scale();
+        let scale = self.database.scale(immutable);
         let costs: Vec<i64> = order
             .iter()
             .map(|&row| {

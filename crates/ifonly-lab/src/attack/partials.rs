@@ -30,7 +30,7 @@ pub fn attack(
     let immutable: Vec<bool> = (0..d).map(|k| k < half).collect();
     let mut partial_distances = |x: &[u32]| -> Result<Vec<[i64; 2]>, LabError> {
         let values = oracle.search(x, &immutable)?.values;
-        let scale = database.scale();
+        let scale = database.scale(&immutable);
         Ok(values.into_iter().map(|value| [value.div_euclid(scale), value.rem_euclid(scale)]).collect())
     };
     let norms = partial_distances(&vec![0; d])?;

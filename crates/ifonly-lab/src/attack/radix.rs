@@ -357,13 +357,16 @@ pub fn run(target: &Target, seed: u64, progress: &dyn ProgressSink) -> Result<Re
         ),
         columns: columns.collect(),
         rows: found.iter().map(row).collect(),
-        plot: Some(Plot {
-            title: "Radix attack of a cheating client".into(),
-            x: "searches".into(),
-            y: "values known (%)".into(),
-            x_scale: AxisScale::Linear,
-            y_range: Some((0.0, 105.0)),
-            curves: found.iter().map(curve).collect(),
-        }),
+        figure: Some(
+            Plot {
+                title: "Radix attack of a cheating client".into(),
+                x: "searches".into(),
+                y: "values known (%)".into(),
+                x_scale: AxisScale::Linear,
+                y_range: Some((0.0, 105.0)),
+                curves: found.iter().map(curve).collect(),
+            }
+            .into(),
+        ),
     })
 }

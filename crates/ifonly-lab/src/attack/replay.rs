@@ -186,13 +186,19 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError
         ),
         columns: cells(["replays", "rows, fixed pads", "values, fixed pads", "rows, ifonly", "values, ifonly"]),
         rows: unbound.iter().zip(&bound).enumerate().map(row).collect(),
-        plot: Some(Plot {
-            title: format!("Replaying at one server (R={r}, d={d}, M={m})"),
-            x: "replays".into(),
-            y: "rows recovered (%)".into(),
-            x_scale: AxisScale::Linear,
-            y_range: Some((-2.0, 105.0)),
-            curves: vec![curve("fixed pads (not ifonly)", &unbound), curve("ifonly: pads bound to the query", &bound)],
-        }),
+        figure: Some(
+            Plot {
+                title: format!("Replaying at one server (R={r}, d={d}, M={m})"),
+                x: "replays".into(),
+                y: "rows recovered (%)".into(),
+                x_scale: AxisScale::Linear,
+                y_range: Some((-2.0, 105.0)),
+                curves: vec![
+                    curve("fixed pads (not ifonly)", &unbound),
+                    curve("ifonly: pads bound to the query", &bound),
+                ],
+            }
+            .into(),
+        ),
     })
 }

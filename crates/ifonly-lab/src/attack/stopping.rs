@@ -109,7 +109,7 @@ pub fn run(r: u32, d: u32, m: u32) -> Result<ReportItem, LabError> {
             .into(),
         columns: cells(["immutable features", "no second phase", "no record", "both"]),
         rows: leaked.iter().enumerate().map(row).collect(),
-        plot: Some(Plot {
+        figure: Some(Plot {
             title: format!("Bits revealed to each server by stopping early (R={r}, d={d}, M={m})"),
             x: "number of immutable features".into(),
             y: "bits about (x, I) per search".into(),
@@ -120,6 +120,6 @@ pub fn run(r: u32, d: u32, m: u32) -> Result<ReportItem, LabError> {
                 curve("skips the record", |leaked| leaked.no_record),
                 curve("skips both", |leaked| leaked.both),
             ],
-        }),
+        }.into()),
     })
 }

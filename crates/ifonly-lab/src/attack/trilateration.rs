@@ -163,13 +163,13 @@ fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<RecoveredFraction>
             .into(),
         columns: cells(["scheme", "searches", "rows recovered", "values recovered", "all rows after"]),
         rows,
-        plot: Some(Plot {
+        figure: Some(Plot {
             title: format!("Trilateration by one user (R={r}, d={d}, M={m})"),
             x: "searches".into(),
             y: "rows recovered (%)".into(),
             x_scale: AxisScale::Linear,
             y_range: Some((0.0, 105.0)),
             curves: shown.map(curve).collect(),
-        }),
+        }.into()),
     }
 }

@@ -63,6 +63,13 @@ pub fn attack_on(args: &AttackArgs, target: &radix::Target) -> Result<(), LabErr
     show(args, preface, &[item])
 }
 
+/// Shows the result of `ifonly attack linkage`, which runs on a bundle and its data.
+pub fn show_linkage(args: &AttackArgs, item: &ReportItem) -> Result<(), LabError> {
+    let preface = "What somebody who knows a few facts about an accepted person reads from records of people and of \
+         groups, computed by `ifonly attack linkage`.";
+    show(args, preface, std::slice::from_ref(item))
+}
+
 fn show(args: &AttackArgs, preface: &str, items: &[ReportItem]) -> Result<(), LabError> {
     let files = match &args.output {
         Some(folder) => report::write(folder, "attack", "Attacks on the database", preface, items)?,

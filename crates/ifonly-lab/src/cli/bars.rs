@@ -1,5 +1,6 @@
-//! Progress bars on standard error, if it is a terminal.
+//! Progress on standard error: bars on a terminal, otherwise a line for every tenth of the work.
 
+use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::progress::ProgressSink;
 #[derive(Debug, Default)]
 pub(super) struct Bars {
     bar: Mutex<Option<ProgressBar>>,
+    /// The tenths that were printed.
+    printed: Mutex<u64>,
 }
 
 impl Bars {
@@ -22,6 +25,10 @@ impl Bars {
 
 impl ProgressSink for Bars {
     fn start(&self, what: &str, steps: u64) {
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{what}");
+            *self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = 0;
+        }
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg:34} [{bar:32}] {pos}/{len} {elapsed} (about {eta} left)")
         {
@@ -36,6 +43,12 @@ impl ProgressSink for Bars {
         self.with(|slot| {
             if let Some(bar) = slot {
                 bar.inc(steps);
+                let tenths = 10 * bar.position() / bar.length().unwrap_or(1).max(1);
+                let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if tenths > *printed && !std::io::stderr().is_terminal() {
+                    eprintln!("{}: {}%", bar.message(), 10 * tenths);
+                    *printed = tenths;
+                }
             }
         });
     }

@@ -9,7 +9,8 @@ use super::bars::Bars;
 use super::print;
 use crate::LabError;
 use crate::leakage::{
-    FeatureCost, LeakageModel, LeakageScheme, Population, RowOrder, Sampling, SamplingRule, estimate, exact,
+    FeatureCost, LeakageModel, LeakageScheme, Population, RowOrder, Sampling, SamplingRule, estimate, exact, maximal,
+    with_record,
 };
 
 /// Compute how many bits one search reveals about the rows, exactly or by sampling.
@@ -23,7 +24,10 @@ Examples:
 
 Model of the paper: the profile x is uniform; the rows are drawn without replacement from all points
 except x, or from --rows. The number of servers and the threshold do not matter, because the user
-decodes the same values.")]
+decodes the same values.
+
+The first number excludes the record that the search returns, the second includes it. Maximal leakage
+holds for every prior, and the values of several searches add up: use it for budgets.")]
 pub struct LeakageArgs {
     /// Scheme, such as baseline, diff, mask, single-phase, two-phase or gated
     #[arg(long, value_name = "NAME")]
@@ -146,18 +150,41 @@ pub fn leakage_of(args: &LeakageArgs, population: Population) -> Result<String, 
     // Rounding can make a sum of 0 slightly negative.
     let bits = if bits.abs() < 1e-12 { 0.0 } else { bits };
     let value = bits / args.base.log2();
+    // Both have no result where the computation would take too long.
+    let record = with_record(&model, population).ok();
+    let maximal = maximal(&model, population).ok();
     if args.json {
         let document = json!({
             "scheme": model.scheme.name, "r": model.r, "d": model.d, "m": model.m, "d_min": model.d_min,
             "immutable": model.immutable, "shuffle": args.shuffle, "replace": args.replace, "threshold": args.threshold,
             "method": method, "bits": bits, "value": value, "base": args.base, "standard_error": standard_error,
             "seed": args.samples.map(|_| args.seed),
+            "bits_with_record": record.map(|record| record.bits),
+            "bits_with_record_is_bound": record.map(|record| record.is_bound),
+            "maximal_bits": maximal.map(|maximal| maximal.bits),
+            "maximal_bits_with_record": maximal.map(|maximal| maximal.with_record),
+            "maximal_is_bound": maximal.map(|maximal| maximal.is_bound),
         });
         return Ok(format!("{document}\n"));
     }
     let error = standard_error.map_or(String::new(), |error| format!(" ± {error:.6} (one standard error)"));
     let in_base = if args.base == 2.0 { String::new() } else { format!(", {value:.6} in base {}", args.base) };
-    Ok(format!("{bits:.6} bits{error}{in_base}\n"))
+    let most = |is_bound: bool| if is_bound { "at most " } else { "" };
+    let record = match record {
+        Some(record) => format!("{}{:.6} bits", most(record.is_bound), record.bits),
+        None => "not computed: it would take too long".into(),
+    };
+    let maximal = match maximal {
+        Some(found) => {
+            let most = most(found.is_bound);
+            format!("{most}{:.2} bits, with the record {most}{:.2} bits", found.bits, found.with_record)
+        }
+        None => "not computed: it would take too long".into(),
+    };
+    Ok(format!(
+        "{bits:.6} bits{error}{in_base}\nwith the record: {record}\nmaximal leakage (any prior, adds over searches): \
+         {maximal}\n"
+    ))
 }
 
 fn model(args: &LeakageArgs, population: Population) -> Result<LeakageModel, LabError> {

@@ -6,7 +6,7 @@ mod bars;
 mod leakage;
 mod reproduce;
 
-pub use attack::{AttackArgs, attack, attack_on};
+pub use attack::{AttackArgs, attack, attack_on, show_linkage};
 pub use leakage::{LeakageArgs, leakage, leakage_of};
 pub use reproduce::{ReproduceArgs, reproduce};
 

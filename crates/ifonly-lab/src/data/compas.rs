@@ -39,6 +39,10 @@ pub struct CompasSplit {
     pub rejected: Vec<Vec<u32>>,
     /// Rows with `is_recid` 1; the databases are drawn from them.
     pub accepted: Vec<Vec<u32>>,
+    /// The number of distinct points that occur with both labels.
+    pub both: usize,
+    /// The number of distinct points with label 0 and with label 1.
+    pub of_label: [usize; 2],
 }
 
 /// Reads and prepares the file.
@@ -63,13 +67,17 @@ pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
         .collect();
     let levels: Vec<Vec<u32>> = columns.iter().map(|column| quantise(column, &split)).collect();
     let (mut rejected, mut accepted, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut labelled = [HashSet::new(), HashSet::new()];
     for (position, &row) in split.iter().enumerate() {
         let values: Vec<u32> = levels.iter().map(|column| column[position]).collect();
+        labelled[usize::from(labels[row] == 1.0)].insert(values.clone());
         if seen.insert(values.clone()) {
             if labels[row] == 1.0 { accepted.push(values) } else { rejected.push(values) }
         }
     }
-    Ok(CompasSplit { r: R, rejected, accepted })
+    let both = labelled[0].intersection(&labelled[1]).count();
+    let of_label = labelled.map(|points| points.len());
+    Ok(CompasSplit { r: R, rejected, accepted, both, of_label })
 }
 
 /// The levels of one feature of the split.

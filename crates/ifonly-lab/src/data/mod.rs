@@ -55,9 +55,13 @@ impl DataFile {
 
     /// Whether the checksum of the file is the known one.
     pub fn is_genuine(&self, path: &Path) -> Result<bool, LabError> {
+        Ok(self.digest(path)? == self.sha256)
+    }
+
+    /// The SHA-256 checksum of the file at this path.
+    pub fn digest(&self, path: &Path) -> Result<String, LabError> {
         let bytes = std::fs::read(path).map_err(|source| LabError::File { path: path.into(), source })?;
-        let digest = hex::encode(Sha256::digest(&bytes));
-        Ok(digest == self.sha256)
+        Ok(hex::encode(Sha256::digest(&bytes)))
     }
 }
 

@@ -42,8 +42,12 @@ impl Rule {
         r: u32,
     ) -> Self {
         let weight: u64 = features.iter().map(|feature| feature.weight).sum();
-        let largest = weight * cost(metric, r, 0).max(cost(metric, r, r));
-        Rule { features, metric, decoded, within, scale: largest as i64 + 1 }
+        Rule { features, metric, decoded, within, scale: Rule::scale(metric, weight, r) }
+    }
+
+    /// The largest distance plus 1, for the sum of all weights.
+    pub(crate) fn scale(metric: FeatureCost, weight: u64, r: u32) -> i64 {
+        (weight * cost(metric, r, 0).max(cost(metric, r, r))) as i64 + 1
     }
 
     /// The contribution of feature k to (A, B) for a change from x to y.

@@ -78,9 +78,33 @@ fn masked_entropies(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRule
         );
         return (tuple_entropy(&masked, m, drawing), order_entropy(&masked, m, drawing));
     }
-    let mut sums = Sums { tuple: 0.0, orders: 0.0, all_orders: log2_factorial(m) };
+    let mut sums = Sums { all_orders: log2_factorial(m), ..Sums::default() };
     descend(&Windows::start(classes, d_min, drawing), i64::MIN, m, 0.0, &mut sums);
     (sums.tuple, sums.orders)
+}
+
+/// `H(record | z)` for distinct rows: the entropy of the row with the smallest masked cost.
+pub(crate) fn record_bits(classes: &Classes, m: u32, d_min: u32) -> f64 {
+    let start = Windows::start(classes, d_min, SamplingRule::WithoutReplacement);
+    let mut sums = Sums { all_orders: log2_factorial(m), z: Some(Counts::new()), ..Sums::default() };
+    descend(&start, i64::MIN, m, 0.0, &mut sums);
+    sums.record
+}
+
+/// The entropy of the row with the smallest masked cost, given all masked costs.
+fn record_entropy(windows: &Windows, z: &Counts) -> f64 {
+    let Some(&(smallest, k)) = z.first() else { return 0.0 };
+    let rest: Counts = [(smallest, k - 1)].into_iter().filter(|&(_, k)| k > 0).chain(z[1..].iter().copied()).collect();
+    // For each class of the window: n_c times the number of ways to draw the other rows.
+    let weight = |&(class, size): &(i64, f64)| {
+        let others = Classes::new(windows.classes.sizes.iter().copied().chain([(class, -1.0)]));
+        let log = log2_probability(&others, &rest, windows.d_min as u32, SamplingRule::WithoutReplacement);
+        (size, size * log.exp2())
+    };
+    let weights: Vec<(f64, f64)> = windows.window(smallest).iter().map(weight).collect();
+    let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
+    let bits = |&(size, weight): &(f64, f64)| weight / total * (size * total / weight).log2();
+    weights.iter().filter(|&&(_, weight)| weight > 0.0).map(bits).sum()
 }
 
 /// The number of distinct masked costs.
@@ -92,10 +116,14 @@ pub(crate) fn kinds(classes: &Classes, d_min: u32) -> f64 {
     values.len() as f64
 }
 
+#[derive(Default)]
 struct Sums {
     tuple: f64,
     orders: f64,
     all_orders: f64,
+    record: f64,
+    /// The masked costs so far, if `record` is wanted.
+    z: Option<Counts>,
 }
 
 /// Enumerates the multisets of z and adds up their entropies. `after` is the last value, `repeats`
@@ -106,6 +134,9 @@ fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Su
         let probability = (log_tuple + log_orders).exp2();
         sums.tuple -= probability * log_tuple;
         sums.orders += probability * log_orders;
+        if let Some(z) = &sums.z {
+            sums.record += probability * record_entropy(windows, z);
+        }
         return;
     }
     let mut value = after;
@@ -116,7 +147,11 @@ fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Su
             if extended.states.is_empty() {
                 break;
             }
+            sums.z.iter_mut().for_each(|z| z.push((value, k)));
             descend(&extended, value, left - k, repeats + log2_factorial(k), sums);
+            if let Some(z) = &mut sums.z {
+                z.pop();
+            }
         }
     }
 }

@@ -7,25 +7,30 @@
 //! Both sums are over multisets of classes instead of tuples of rows. If even that takes too long,
 //! `monte_carlo` estimates the same quantity with its standard error.
 //!
-//! The population is the synthetic grid (`grid`) or a list of rows. The record that the user
-//! fetches is not counted, except for sealed search, which reveals only its record.
+//! [`exact`] and [`estimate`] do not count the record that the user fetches. [`with_record`] does.
+//! [`maximal`] needs no prior and adds over searches. The population is the synthetic grid (`grid`)
+//! or a list of rows.
 
 mod classes;
 mod closed;
 mod differences;
 mod grid;
 mod masks;
+mod maximal;
 mod model;
 mod monte_carlo;
 mod multisets;
+mod nearest;
 
 use rayon::prelude::*;
 
+pub use maximal::{MaximalLeakage, maximal};
 pub use model::{Decoded, FeatureCost, LeakageModel, LeakageScheme, RowOrder, SamplingRule};
 pub use monte_carlo::{Estimate, Sampling, estimate};
 
 use crate::LabError;
 use classes::{Classes, Rule};
+use nearest::Ranking;
 
 /// The populations of rows and queries.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,43 @@ pub fn exact(model: &LeakageModel, population: Population) -> Result<f64, LabErr
     Ok(parts.iter().sum())
 }
 
+/// The exact leakage with the record that the user fetches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeakageWithRecord {
+    /// In bits.
+    pub bits: f64,
+    /// Whether this is an upper bound, not exact: masks in random order.
+    pub is_bound: bool,
+}
+
+/// The exact leakage of the decoded values and the fetched record.
+pub fn with_record(model: &LeakageModel, population: Population) -> Result<LeakageWithRecord, LabError> {
+    // From differences and the cost of one record, all costs follow.
+    let model = &match model.scheme.decoded {
+        Decoded::Differences => {
+            let decoded = Decoded::Values;
+            LeakageModel { scheme: LeakageScheme { decoded, ..model.scheme }, ..model.clone() }
+        }
+        _ => model.clone(),
+    };
+    let without = exact(model, population)?;
+    let is_masked = model.scheme.decoded == Decoded::Masked && model.d_min > 1;
+    let cases = cases(model, population)?;
+    let (m, drawing) = (model.m, model.drawing);
+    // In sealed search the first of the tied rows wins, in the order of the bundle.
+    let order = if model.scheme.decoded == Decoded::Nearest { RowOrder::Fixed } else { model.order };
+    let record = |classes: &Classes| match (is_masked, drawing) {
+        (false, _) => Ranking::new(model, classes).record_bits(m, drawing, order),
+        (true, SamplingRule::WithReplacement) => {
+            Ranking::masked(classes, model.d_min).record_bits(m, drawing, RowOrder::Fixed)
+        }
+        (true, SamplingRule::WithoutReplacement) => masks::record_bits(classes, m, model.d_min),
+    };
+    let parts: Vec<f64> = cases.par_iter().map(|(probability, classes)| probability * record(classes)).collect();
+    let is_bound = is_masked && order == RowOrder::Shuffled;
+    Ok(LeakageWithRecord { bits: without + parts.iter().sum::<f64>(), is_bound })
+}
+
 /// The exact leakage in bits for given class sizes.
 fn exact_for(model: &LeakageModel, classes: &Classes) -> f64 {
     let (m, drawing) = (model.m, model.drawing);
@@ -66,8 +108,7 @@ fn exact_for(model: &LeakageModel, classes: &Classes) -> f64 {
             });
             sum
         }
-        // The row order affects only which of several tied rows is returned.
-        Decoded::Nearest => return closed::nearest_entropy(classes, m, drawing),
+        Decoded::Nearest => return Ranking::new(model, classes).cost_entropy(m, drawing),
         _ => closed::tuple_entropy(classes, m, drawing),
     };
     match model.order {

@@ -57,7 +57,7 @@ impl From<&'static Scheme> for LeakageScheme {
             Some(DecodeRule::Cost | DecodeRule::Gain) => Decoded::Values,
             Some(DecodeRule::Difference) => Decoded::Differences,
             Some(DecodeRule::Masked) => Decoded::Masked,
-            Some(DecodeRule::Scaled(_)) => Decoded::Partials,
+            Some(DecodeRule::Scaled) => Decoded::Partials,
             Some(DecodeRule::Zeros | DecodeRule::Selected | DecodeRule::Gated) => Decoded::Gated,
             None => Decoded::Nearest,
         };
@@ -258,6 +258,12 @@ impl LeakageModel {
                 Rule::new(features, self.metric(), self.scheme.decoded, self.within, self.r)
             })
             .collect())
+    }
+
+    /// The factor L of Single-Phase in [`Rule`]: the largest distance plus 1.
+    pub(crate) fn partial_scale(&self) -> i64 {
+        let weight: u64 = (0..self.d as usize).map(|k| u64::from(self.weight(k))).sum();
+        Rule::scale(self.metric(), weight, self.r)
     }
 
     /// The cost of a feature.

@@ -43,27 +43,38 @@ pub(super) fn run(
     for (index, (decoded, d_min, printed)) in printed.into_iter().enumerate() {
         let scheme = LeakageScheme::published(Cost::Squared, decoded)?;
         let model = LeakageModel { d_min, ..LeakageModel::new(scheme, split.r, d, M as u32) };
-        let truth = |order| -> Result<(f64, String), LabError> {
+        let truth = |order| -> Result<(f64, f64, String), LabError> {
             let model = LeakageModel { order, ..model.clone() };
             if decoded == Decoded::Values {
                 let bits = exact(&model, population)?;
-                return Ok((bits, format!("{bits:.6} (exact)")));
+                return Ok((bits, 0.0, format!("{bits:.6} (exact)")));
             }
             let found = estimate(&model, population, sampling, progress)?;
-            Ok((found.bits, format!("{:.4} ± {:.4}", found.bits, found.standard_error)))
+            Ok((found.bits, found.standard_error, format!("{:.4} ± {:.4}", found.bits, found.standard_error)))
         };
-        let (bits, text) = truth(RowOrder::Fixed)?;
+        let (bits, error, text) = truth(RowOrder::Fixed)?;
         if index == 0 {
             baseline = bits;
         }
+        let recomputed = paper_estimates[index] / base;
+        let verdict = match (genuine, samples == Effort::default().compas_samples) {
+            (false, _) => "not compared: another data file".into(),
+            (true, true) if (recomputed - printed).abs() > 2e-5 => "NOT CONFIRMED: the estimator differs".into(),
+            _ if !is_documented(index, bits, error, baseline) => "NOT CONFIRMED: the true value differs".into(),
+            (true, true) => {
+                "differs because the printed value is the bound of the estimator, which is exact here".into()
+            }
+            (true, false) => "differs because the printed value is the bound of the estimator".into(),
+        };
         rows.push(vec![
             label(scheme, d_min),
             printed.to_string(),
-            format!("{:.6}", paper_estimates[index] / base),
+            format!("{recomputed:.6}"),
             format!("{:.6}", bound / base),
             text,
             format!("{:.6}", bits / base),
-            truth(RowOrder::Shuffled)?.1,
+            truth(RowOrder::Shuffled)?.2,
+            verdict,
         ]);
     }
     Ok(ReportItem {
@@ -74,7 +85,7 @@ pub(super) fn run(
              paper (base {BASE}) samples {samples} databases per query and cannot exceed log({samples}). Its three \
              values differ only in the fifth decimal, because they are this bound, not the leakage. The true value of \
              Baseline is exact; those of Diff and Mask are unbiased estimates with Baseline as control variate (± one \
-             standard error). Diff and Mask reduce the leakage by a few per cent only.{}",
+             standard error). Diff reduces the leakage by 6.2%, Mask by 11.6%.{}",
             split.rejected.len(),
             split.accepted.len(),
             remark_on_origin(genuine, COMPAS),
@@ -87,10 +98,21 @@ pub(super) fn run(
             "true value (bits)",
             "true value (base 2003)",
             "true value, shuffled (bits)",
+            "verdict",
         ]),
         rows,
-        plot: Some(plot(split, samples, effort.seed, baseline)),
+        figure: Some(plot(split, samples, effort.seed, baseline).into()),
     })
+}
+
+/// Whether a true value is the documented one: of Baseline in bits, of Diff and Mask by the share
+/// that they reduce it.
+fn is_documented(index: usize, bits: f64, standard_error: f64, baseline: f64) -> bool {
+    let (found, known, rounding) = match index {
+        0 => (bits, 33.780519, 5e-7),
+        _ => (1.0 - bits / baseline, [0.0, 0.062, 0.116][index.min(2)], 5e-4),
+    };
+    (found - known).abs() <= rounding + 4.0 * standard_error / baseline
 }
 
 /// The mean of the estimator of the paper over the queries, in bits, for Baseline, Diff and Mask

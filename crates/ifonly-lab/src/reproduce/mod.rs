@@ -3,8 +3,11 @@
 
 mod compas;
 mod costs;
+mod errata;
+pub(crate) mod growth;
 mod immutables;
 mod synthetic;
+mod systems;
 pub mod wine;
 
 use std::path::Path;
@@ -33,28 +36,50 @@ impl Default for Effort {
     }
 }
 
-/// All report items, in the order of the paper. An item whose data file is missing says where to
-/// get the file.
-pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn ProgressSink) -> Result<Vec<ReportItem>, LabError> {
-    let mut items = vec![costs::run(effort.seed)?];
-    match WINE.find(folder) {
-        Some(path) => {
-            let wine = data::wine(&path)?;
-            items.extend(wine::run(&wine, WINE.is_genuine(&path)?, effort, progress)?);
-        }
-        None => items.push(missing("wine", "Accuracy and quantisation on white wine", WINE)),
+/// The names of the exhibits, in the order of the paper.
+pub const EXHIBITS: [&str; 7] = ["systems", "costs", "wine", "synthetic", "compas", "immutables", "errata"];
+
+/// The report items of the named exhibits, in the order of the paper. An item whose data file is
+/// missing says where to get the file.
+pub fn run(
+    folder: Option<&Path>,
+    names: &[&str],
+    effort: Effort,
+    progress: &dyn ProgressSink,
+) -> Result<Vec<ReportItem>, LabError> {
+    let mut items = Vec::new();
+    for name in EXHIBITS.iter().filter(|name| names.contains(*name)) {
+        progress.start(&format!("exhibit {name}"), 1);
+        progress.finish();
+        items.extend(exhibit(name, folder, effort, progress)?);
     }
-    items.push(synthetic::run()?);
-    match COMPAS.find(folder) {
-        Some(path) => {
-            let split = data::compas(&path)?;
-            let genuine = COMPAS.is_genuine(&path)?;
-            items.push(compas::run(&split, genuine, effort, progress)?);
-        }
-        None => items.push(missing("compas", "Leakage on COMPAS", COMPAS)),
-    }
-    items.push(immutables::run()?);
     Ok(items)
+}
+
+fn exhibit(
+    name: &str,
+    folder: Option<&Path>,
+    effort: Effort,
+    progress: &dyn ProgressSink,
+) -> Result<Vec<ReportItem>, LabError> {
+    Ok(match name {
+        "systems" => systems::run(),
+        "costs" => vec![costs::run(effort.seed)?],
+        "synthetic" => vec![synthetic::run()?],
+        "immutables" => vec![immutables::run()?],
+        "errata" => {
+            let split = COMPAS.find(folder).map(|path| data::compas(&path)).transpose()?;
+            vec![errata::run(split.as_ref(), effort.seed)?]
+        }
+        "wine" => match WINE.find(folder) {
+            Some(path) => wine::run(&data::wine(&path)?, WINE.is_genuine(&path)?, effort, progress)?,
+            None => vec![missing("wine", "Accuracy and quantisation on white wine", WINE)],
+        },
+        _ => match COMPAS.find(folder) {
+            Some(path) => vec![compas::run(&data::compas(&path)?, COMPAS.is_genuine(&path)?, effort, progress)?],
+            None => vec![missing("compas", "Leakage on COMPAS", COMPAS)],
+        },
+    })
 }
 
 /// The item that replaces an experiment whose data file is missing.
@@ -69,7 +94,7 @@ fn missing(name: &'static str, title: &str, file: DataFile) -> ReportItem {
         ),
         columns: cells(["file", "SHA-256"]),
         rows: vec![cells([file.name, file.sha256])],
-        plot: None,
+        figure: None,
     }
 }
 

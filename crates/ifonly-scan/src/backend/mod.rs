@@ -38,6 +38,27 @@ macro_rules! common_kernels {
         fn minimum(&self, values: &[u32]) -> u32 {
             compiled!(portable::minimum(values))
         }
+        fn long_sums(&self, lookups: &Lookups<u64>, blocks: RowBlocks<'_>, sums: &mut [u64]) {
+            compiled!(lookups.add_to(blocks, |_| true, sums));
+        }
+        fn decode_lifted(
+            &self,
+            constants: &DecodeConstants,
+            first: &[[u8; 4]],
+            second: &[[u8; 4]],
+            values: &mut [u32; decode::BLOCK],
+        ) -> BlockSummary {
+            compiled!(constants.decode_block(first, second, values))
+        }
+        fn lifted_words(
+            &self,
+            constants: &GateConstants,
+            sums: [&[u32; BLOCK_ROWS]; 2],
+            draws: &[u32; DRAW_WORDS],
+            out: &mut [u32; BLOCK_ROWS],
+        ) -> bool {
+            compiled!(constants.words_of_block(sums[0], sums[1], draws, out))
+        }
     };
 }
 
@@ -54,6 +75,9 @@ mod words;
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
 use crate::dot::lookup::PlaneTables;
+use crate::lifted::decode::{self, BlockSummary, DecodeConstants};
+use crate::lifted::gate::{DRAW_WORDS, GateConstants};
+use crate::lifted::lookups::{Lookups, RowBlocks, WordLookups};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// All backends, the fastest last. Each function returns its kernels if this machine supports them.
@@ -198,6 +222,45 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
     /// `low`, the upper words to `high` unless that is empty.
     fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         portable::look_up(tables, blocks, low, high);
+    }
+
+    /// Whether [`Kernels::word_sums`] can look up single bytes ([`WordLookups::planes`]).
+    fn looks_up_bytes(&self) -> bool {
+        false
+    }
+
+    /// Sums one table entry per feature, for whole blocks of at most 1024 rows
+    /// ([`TILE_ROWS`](crate::lifted::lookups::TILE_ROWS)). The lower words go to `low`, the upper
+    /// words to `high`.
+    fn word_sums(&self, lookups: &WordLookups, blocks: RowBlocks<'_>, low: &mut [u32], high: &mut [u32]) {
+        lookups.sum_with_loads(blocks, low, high);
+    }
+
+    /// Adds up table entries of 64 bits for whole blocks of rows; sums wrap.
+    fn long_sums(&self, lookups: &Lookups<u64>, blocks: RowBlocks<'_>, sums: &mut [u64]) {
+        lookups.add_to(blocks, |_| true, sums);
+    }
+
+    /// Computes the words of one block of a lifted answer; see [`GateConstants::words_of_block`].
+    fn lifted_words(
+        &self,
+        constants: &GateConstants,
+        sums: [&[u32; BLOCK_ROWS]; 2],
+        draws: &[u32; DRAW_WORDS],
+        out: &mut [u32; BLOCK_ROWS],
+    ) -> bool {
+        constants.words_of_block(sums[0], sums[1], draws, out)
+    }
+
+    /// Decodes one block of two lifted answers; see [`DecodeConstants::decode_block`].
+    fn decode_lifted(
+        &self,
+        constants: &DecodeConstants,
+        first: &[[u8; 4]],
+        second: &[[u8; 4]],
+        values: &mut [u32; decode::BLOCK],
+    ) -> BlockSummary {
+        constants.decode_block(first, second, values)
     }
 
     /// `a·b/2^32 mod q` for odd q < 2^31 and reduced a and b.

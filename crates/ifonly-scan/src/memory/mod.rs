@@ -127,16 +127,23 @@ pub(crate) fn scatter<T: Copy>(positions: &[u32], items: &[T], out: &mut [T]) {
     }
 }
 
+/// The bytes of words, in the machine's order.
+pub(crate) fn bytes_of(words: &[u32]) -> &[u8] {
+    // SAFETY: the words are initialised and have no padding, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
 /// Prefetches the memory at an address. Any address is allowed.
 #[cfg(target_arch = "x86_64")]
-fn prefetch<T>(address: *const T) {
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: every x86-64 machine has SSE, and a prefetch accepts any address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn prefetch<T>(_address: *const T) {}
+pub(crate) fn prefetch<T>(_address: *const T) {}
 
 impl AsRef<[u8]> for AlignedBytes {
     fn as_ref(&self) -> &[u8] {

@@ -2,10 +2,12 @@
 
 use super::{PartError, RowFunctions, RowPart, ValueStream};
 use crate::dot::limbs16::Width;
+use crate::parts::lifted;
 use crate::row_store::{BLOCK_ROWS, RowStore};
 use crate::scan::plan::Placement;
 use crate::scan::scanner::{Scanner, Scattered, check_functions};
 use crate::tile::{Scratch, TileProgram};
+use ifonly_algebra::lifted::{LiftedDraws, LiftedTables};
 use ifonly_algebra::shuffle::BucketIndices;
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,8 +72,18 @@ impl RowPart for LocalPart {
         })
     }
 
+    fn lifted_words<'a>(
+        &'a self,
+        tables: &'a LiftedTables,
+        draws: &'a LiftedDraws,
+        buckets: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
+        lifted::words_of_store(&self.scanner, &self.store, self.first_row, (tables, draws), buckets)
+            .map_err(|error| PartError::Unavailable { rows: self.rows(), reason: error.to_string() })
+    }
+
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError> {
-        self.store.table_sums_into(tables, sums);
+        self.store.table_sums_into(self.scanner.kernels(), tables, sums);
         Ok(())
     }
 }

@@ -21,9 +21,11 @@
 //! Records work in the same way: the sum over all rows is the sum of the sums of the parts
 //! ([`RecordPart`]).
 
+mod lifted;
 mod local;
 mod records;
 
+use crate::backend::Backend;
 use crate::compact_values::{RowValues, join_words};
 use crate::dot::limbs16::Width;
 use crate::row_store::{RowStore, RowStoreBuilder, StoreError};
@@ -31,6 +33,7 @@ use crate::scan::plan::Placement;
 use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
 use crate::tile::used_functions;
 use ifonly_algebra::field::Field;
+use ifonly_algebra::lifted::{LiftedDraws, LiftedTables};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowProgram, ScanJob};
 use ifonly_algebra::shuffle::BucketIndices;
 pub use local::LocalPart;
@@ -183,14 +186,23 @@ pub trait RowPart: Send + Sync {
         buckets: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError>;
 
+    /// Starts to compute the lifted words of all rows of the part, each of four little-endian
+    /// bytes: in stored order, or bucket by bucket if `buckets` is present.
+    fn lifted_words<'a>(
+        &'a self,
+        tables: &'a LiftedTables,
+        draws: &'a LiftedDraws,
+        buckets: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError>;
+
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row of the part: the input of a sealed search.
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError>;
 }
 
-/// The row function values of the rows of a part, in order.
+/// The row function values, or the lifted words, of the rows of a part, in order.
 pub trait ValueStream: Send {
     /// Reads the values of the next rows: [`RowFunctions::bytes_per_row`] bytes per row, every
-    /// value below q. `out` must have space for whole rows.
+    /// value below q; or one word per row. `out` must have space for whole rows.
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError>;
 }
 
@@ -249,7 +261,7 @@ impl RowParts {
     pub fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, PartError> {
         let mut sums = vec![0; self.rows];
         match &self.source {
-            RowSource::Single(store) => store.table_sums_into(tables, &mut sums),
+            RowSource::Single(store) => store.table_sums_into(Backend::best().kernels(), tables, &mut sums),
             RowSource::Parts { parts, .. } => {
                 // In parallel, because remote parts mostly wait for the network.
                 let mut rest = &mut sums[..];

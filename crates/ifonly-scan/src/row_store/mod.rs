@@ -176,7 +176,7 @@ impl RowStore {
             Storage::Shared(bytes) => (**bytes).as_ref(),
         };
         // Bounded by the header: the memory may be longer than the rows.
-        let length = self.header.data_bytes().unwrap_or(0);
+        let length = self.header.data_bytes().expect("opening the store has checked its header");
         &all[self.data_start..self.data_start + length]
     }
 

@@ -1,30 +1,27 @@
 //! Sums of table entries for every row, modulo 2^64: the input of a sealed search.
 
-use crate::row_store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
+use crate::backend::Kernels;
+use crate::lifted::lookups::{Lookups, RowBlocks, TILE_ROWS};
+use crate::row_store::{BLOCK_ROWS, RowStore};
 
 impl RowStore {
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row i.
     ///
     /// # Panics Unless there is a table for every feature, with an entry for each of its levels,
     /// and a sum for every row.
-    pub(crate) fn table_sums_into(&self, tables: &[&[u64]], sums: &mut [u64]) {
-        assert_eq!(tables.len(), self.features(), "there must be a table for every feature");
+    pub(crate) fn table_sums_into(&self, kernels: &dyn Kernels, tables: &[&[u64]], sums: &mut [u64]) {
         assert_eq!(sums.len(), self.rows(), "there must be a sum for every row");
-        let per_group = self.level_bytes().features_per_group();
-        sums.fill(0);
-        for (sums, block) in sums.chunks_mut(BLOCK_ROWS).zip(self.data().chunks_exact(self.block_bytes())) {
-            // A group has a few features of all rows of the block, so its tables stay in the cache.
-            for (group, tables) in block.chunks_exact(BLOCK_ROWS * GROUP_BYTES).zip(tables.chunks(per_group)) {
-                for (k, table) in tables.iter().enumerate() {
-                    for (sum, levels) in sums.iter_mut().zip(group.chunks_exact(GROUP_BYTES)) {
-                        let level = match self.level_bytes() {
-                            LevelBytes::One => usize::from(levels[k]),
-                            LevelBytes::Two => usize::from(u16::from_le_bytes([levels[2 * k], levels[2 * k + 1]])),
-                        };
-                        *sum = sum.wrapping_add(table[level]);
-                    }
-                }
-            }
+        let lengths = tables.iter().map(|table| table.len() as u64);
+        let levels = self.max_levels().iter().map(|&max_level| u64::from(max_level) + 1);
+        assert!(lengths.eq(levels), "there must be a table for every feature, with an entry for each level");
+        let lookups = Lookups::new(self.level_bytes(), tables.iter().copied());
+        let block_bytes = self.block_bytes();
+        let tiles = self.data().chunks(TILE_ROWS / BLOCK_ROWS * block_bytes);
+        for (sums, bytes) in sums.chunks_mut(TILE_ROWS).zip(tiles) {
+            // Whole blocks: the last tile may end inside a block.
+            let mut padded = [0; TILE_ROWS];
+            kernels.long_sums(&lookups, RowBlocks { bytes, block_bytes }, &mut padded);
+            sums.copy_from_slice(&padded[..sums.len()]);
         }
     }
 }
@@ -32,11 +29,12 @@ impl RowStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
 
     #[test]
     fn sums_equal_those_of_single_rows_and_wrap() {
         for max_levels in [vec![3, 255, 0, 9, 20], vec![300, 2, 5]] {
-            for count in [1, 63, 64, 65, 200] {
+            for count in [1, 63, 64, 65, 1024, 1100] {
                 let level = |row: usize, max_level: u32| ((row * 7919 + 13) % (max_level as usize + 1)) as u16;
                 let rows: Vec<Vec<u16>> =
                     (0..count).map(|row| max_levels.iter().map(|&max_level| level(row, max_level)).collect()).collect();
@@ -52,9 +50,12 @@ mod tests {
                         .fold(0u64, |sum, (&level, table)| sum.wrapping_add(table[usize::from(level)]))
                 };
                 let expected: Vec<u64> = rows.iter().map(plain).collect();
-                let mut sums = vec![7; count];
-                RowStore::build(&max_levels, &rows).unwrap().table_sums_into(&tables, &mut sums);
-                assert_eq!(sums, expected);
+                let store = RowStore::build(&max_levels, &rows).unwrap();
+                for backend in Backend::available() {
+                    let mut sums = vec![7; count];
+                    store.table_sums_into(backend.kernels(), &tables, &mut sums);
+                    assert_eq!(sums, expected, "{backend}");
+                }
             }
         }
     }

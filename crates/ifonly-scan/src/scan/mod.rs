@@ -4,3 +4,4 @@ pub(crate) mod ordered_spans;
 pub(crate) mod plan;
 pub mod scanner;
 pub(crate) mod shuffled;
+mod stored_order;

@@ -16,7 +16,7 @@ const SPANS_PER_TURN: usize = 32;
 /// Computes the spans `0..spans` on this thread and on `helpers` threads of the pool. At most
 /// `window` spans are claimed and not yet delivered. `deliver` receives the results in order, on
 /// this thread.
-pub(super) fn deliver_in_order<T: Send>(
+pub(crate) fn deliver_in_order<T: Send>(
     pool: &rayon::ThreadPool,
     helpers: usize,
     spans: usize,

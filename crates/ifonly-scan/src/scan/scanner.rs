@@ -51,6 +51,16 @@ pub enum ScanError {
         /// Features of the rows.
         need: usize,
     },
+    /// A table has another number of entries than its feature has levels.
+    #[error("the table of feature {feature} has length {have} instead of {need}")]
+    TableLength {
+        /// Index of the feature.
+        feature: usize,
+        /// Entries of the table.
+        have: usize,
+        /// Levels of the feature.
+        need: usize,
+    },
     /// An output names a row function that the program does not have.
     #[error("an output names row function {0}, which the program does not have")]
     NoRowFunction(usize),
@@ -79,11 +89,11 @@ pub enum ScanError {
 /// Evaluates queries over row stores.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    pub(super) kernels: &'static dyn Kernels,
-    pub(super) threads: usize,
-    pub(super) pool: Option<Arc<rayon::ThreadPool>>,
+    pub(crate) kernels: &'static dyn Kernels,
+    pub(crate) threads: usize,
+    pub(crate) pool: Option<Arc<rayon::ThreadPool>>,
     pub(super) span_rows: usize,
-    pub(super) buffers: Arc<BufferPool>,
+    pub(crate) buffers: Arc<BufferPool>,
 }
 
 /// One query of a batch.
@@ -428,7 +438,7 @@ impl Scanner {
         self.map_chunks(out, size, |span, out, scratch| work(span * self.span_rows, out, scratch));
     }
 
-    pub(super) fn map_chunks<I: Send, T: Send>(
+    pub(crate) fn map_chunks<I: Send, T: Send>(
         &self,
         all: &mut [I],
         size: usize,

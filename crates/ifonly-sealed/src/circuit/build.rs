@@ -1,7 +1,8 @@
-//! Builds the circuit of a search: sum of the shares, tournament, match bit, cost and one-hot bits
-//! of the winner. Every further rank repeats all but the sum (docs/sealed.md, section 8).
+//! Builds the circuit of a search: sum of the shares, count of the matching rows if there is a
+//! floor, tournament, match bit, cost and one-hot bits of the winner. Every further rank repeats
+//! all but the sum and the count (docs/sealed.md, section 8).
 
-use crate::circuit::gates::{GateSize, add_inputs, choose, none, one_hot, right_is_less};
+use crate::circuit::gates::{GateSize, add_counts, add_inputs, at_least, choose, none, one_hot, right_is_less};
 use crate::circuit::program::{CircuitBuilder, CircuitProgram, ReadPattern, Wire, XorSum};
 use crate::params::SealedParams;
 
@@ -50,6 +51,7 @@ impl Circuit {
         let size = (params.words(), params.lanes());
         let mut builder = CircuitBuilder::new(params.bits, size);
         let mut values = add_inputs(&mut builder, params.bits, size);
+        let enough = (params.floor > 1).then(|| enough_matches(&mut builder, params, size, &values));
         let mut winners: Vec<Winner> = Vec::with_capacity(params.top);
         for rank in 0..params.top {
             if let Some(before) = rank.checked_sub(1) {
@@ -59,7 +61,7 @@ impl Circuit {
                 let without = builder.and(size, XorSum::of([value]), XorSum::of([chosen]), XorSum::of([value, chosen]));
                 values[params.bits - 1] = without;
             }
-            winners.push(winner(&mut builder, params, size, &values));
+            winners.push(winner(&mut builder, params, size, &values, enough));
         }
         let mut outputs = vec![];
         for winner in &winners {
@@ -105,6 +107,29 @@ fn framed(words: usize) -> u64 {
     8 * (words + words.div_ceil(crate::params::FRAME_WORDS)) as u64
 }
 
+/// How a level of a tree reads the two entries of each pair, and the size of the result: pairs of
+/// words, then pairs of lanes. `None` if only one entry remains.
+fn pairs((words, lanes): GateSize) -> Option<([ReadPattern; 2], GateSize)> {
+    match (words, lanes) {
+        (1, 1) => None,
+        (1, _) => Some(([ReadPattern::EvenLanes, ReadPattern::OddLanes], (1, lanes.div_ceil(2)))),
+        _ => Some(([ReadPattern::Even, ReadPattern::Odd], (words.div_ceil(2), lanes))),
+    }
+}
+
+/// 1 in lane 0 if at least `floor` rows match: a tree of adders over the match bits of all rows.
+/// About two ANDs per row, and one for each bit but one that counts violated gates. It takes fewer
+/// rounds than the tournament, which runs at the same time.
+fn enough_matches(builder: &mut CircuitBuilder, params: &SealedParams, mut size: GateSize, values: &[Wire]) -> Wire {
+    let mut count = vec![none(builder, size, &values[params.cost_bits..])];
+    while let Some((sides, half)) = pairs(size) {
+        size = half;
+        let [left, right] = sides.map(|side| count.iter().map(|wire| wire.read(side)).collect::<Vec<_>>());
+        count = add_counts(builder, size, &left, &right);
+    }
+    at_least(builder, &count, params.floor)
+}
+
 /// The tournament: a tree of pairwise minima over neighbours, first over words, then over the lanes
 /// of the last word. The lower row wins ties.
 fn winner(
@@ -112,17 +137,13 @@ fn winner(
     params: &SealedParams,
     (mut words, mut lanes): GateSize,
     values: &[Wire],
+    enough: Option<Wire>,
 ) -> Winner {
     let mut values = values.to_vec();
     let mut index: Vec<Wire> = vec![];
     for level in 0.. {
-        let sides = match (words, lanes) {
-            (1, 1) => break,
-            (1, _) => [ReadPattern::EvenLanes, ReadPattern::OddLanes],
-            _ => [ReadPattern::Even, ReadPattern::Odd],
-        };
-        (words, lanes) = if words > 1 { (words.div_ceil(2), lanes) } else { (1, lanes.div_ceil(2)) };
-        let size = (words, lanes);
+        let Some((sides, size)) = pairs((words, lanes)) else { break };
+        (words, lanes) = size;
         let read = |wires: &[Wire], side: usize, beyond: bool| {
             let term = |wire: &Wire| crate::circuit::program::XorTerm { beyond, ..wire.read(sides[side]) };
             wires.iter().map(term).collect::<Vec<_>>()
@@ -136,7 +157,11 @@ fn winner(
         index.push(choice);
     }
     let bit = (1, 1);
-    let matches = none(builder, bit, &values[params.cost_bits..]);
+    let mut matches = none(builder, bit, &values[params.cost_bits..]);
+    if let Some(enough) = enough {
+        let [all, enough] = [matches, enough].map(|wire| XorSum::of([wire.all()]));
+        matches = builder.and(bit, all, enough, XorSum::default());
+    }
     let cost = values[..params.cost_bits]
         .iter()
         .map(|value| builder.and(bit, XorSum::of([matches.all()]), XorSum::of([value.all()]), XorSum::default()))

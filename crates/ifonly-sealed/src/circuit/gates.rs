@@ -43,6 +43,51 @@ pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSi
     sums
 }
 
+/// The sum of two numbers of equal width, one bit wider, by a ripple adder: one AND per bit.
+pub(crate) fn add_counts(
+    builder: &mut CircuitBuilder,
+    size: GateSize,
+    left: &[XorTerm],
+    right: &[XorTerm],
+) -> Vec<Wire> {
+    let mut carry: Option<Wire> = None;
+    let mut sum = Vec::with_capacity(left.len() + 1);
+    for (&left, &right) in left.iter().zip(right) {
+        let (bit, next) = match carry.map(Wire::all) {
+            None => (XorSum::of([left, right]), [XorSum::of([left]), XorSum::of([right]), XorSum::default()]),
+            Some(carry) => (
+                XorSum::of([left, right, carry]),
+                [XorSum::of([left, carry]), XorSum::of([right, carry]), XorSum::of([carry])],
+            ),
+        };
+        let [x, y, plus] = next;
+        carry = Some(builder.and(size, x, y, plus));
+        sum.push(builder.xor(size, bit));
+    }
+    sum.extend(carry);
+    sum
+}
+
+/// 1 if a number in lane 0 is at least `least`, which is positive and not wider: one AND per bit
+/// above the lowest 1 of `least`.
+pub(crate) fn at_least(builder: &mut CircuitBuilder, number: &[Wire], least: usize) -> Wire {
+    let mut result: Option<XorSum> = None;
+    for (bit, wire) in number.iter().enumerate() {
+        let wire = XorSum::of([wire.all()]);
+        let is_one = least >> bit & 1 == 1;
+        result = match result {
+            // The lower bits of `least` are 0, so the lower bits of every number reach them.
+            None => is_one.then_some(wire),
+            Some(lower) if is_one => Some(XorSum::of([builder.and((1, 1), wire, lower, XorSum::default()).all()])),
+            // wire OR lower
+            Some(lower) => {
+                Some(XorSum::of([builder.and((1, 1), wire.not(), lower.not(), XorSum::default()).all()]).not())
+            }
+        };
+    }
+    builder.xor((1, 1), result.unwrap_or_default())
+}
+
 /// 1 where the right value is smaller than the left value: the borrow of right − left. A ripple
 /// within blocks of bits, then a tree over the blocks. With b bits per block it takes about k +
 /// (k − b)(b − 1)/b + 2k/b ANDs and b + ⌈log2(k/b)⌉ rounds.

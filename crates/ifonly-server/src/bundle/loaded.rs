@@ -6,6 +6,7 @@
 //! servers with different data have different key-check values.
 
 use crate::compute::database::{AontRecords, Database};
+use crate::compute::sealed::CircuitCache;
 use crate::shards::ShardSet;
 use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
@@ -59,6 +60,7 @@ pub struct LoadedBundle {
     record_length: usize,
     protocol: ServerProtocol,
     database: Database,
+    pub(crate) circuits: CircuitCache,
 }
 
 impl LoadedBundle {
@@ -116,6 +118,7 @@ impl LoadedBundle {
             record_length,
             protocol,
             database,
+            circuits: CircuitCache::default(),
         })
     }
 

@@ -11,11 +11,11 @@ use crate::shards::set::rows_of;
 use crate::shards::{ShardSet, ShardsError};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_algebra::row_function::ScanJob;
-use ifonly_algebra::{shuffle, wire};
+use ifonly_algebra::shuffle;
 use ifonly_core::server_protocol::{PhaseRequest, RecordRequest};
 use ifonly_core::transcript::MessageKind;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
-use ifonly_scan::{ScanError, ScanQuery, Scanner};
+use ifonly_scan::{LiftedQuery, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
@@ -163,10 +163,9 @@ impl Database {
 
     /// Bytes of the response to a phase.
     pub fn answer_length(request: &PhaseRequest<'_>) -> usize {
-        let (elements, lead) =
-            (request.instance.answer_length(request.phase), MessageKind::Phase(request.phase as u8).lead());
+        let lead = MessageKind::Phase(request.phase as u8).lead();
         // A scheme instance whose answer overflows `usize` cannot be loaded.
-        lead + wire::packed_length(request.instance.field(), elements).unwrap_or(usize::MAX - lead)
+        lead + request.instance.answer_bytes(request.phase).unwrap_or(usize::MAX - lead)
     }
 
     /// Bytes of the response to a record fetch.
@@ -178,8 +177,6 @@ impl Database {
     /// answer. A failure before the first byte has written nothing.
     pub fn answer(&self, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
         let layout = self.layout().map_err(AnswerError::Failed)?;
-        let (field, kappa) = (request.instance.field(), request.instance.kappa(request.phase));
-        let keys = request.keys.rows(field, request.program.outputs.len(), kappa, request.instance.params().d_min);
         let mut lead = Some(request.lead());
         let mut sink = |bytes: &[u8]| {
             if let Some(lead) = lead.take() {
@@ -187,19 +184,12 @@ impl Database {
             }
             if bytes.is_empty() { ControlFlow::Continue(()) } else { sink(bytes) }
         };
-        let answered = match (&self.source, &request.order_keys) {
-            (Source::Local { shared_scans, .. }, None) => {
-                let program = Zeroizing::new(request.program.clone());
-                shared_scans.answer(
-                    OwnedScanJob { field: field.clone(), alpha: request.alpha, kappa, program, keys },
-                    &mut sink,
-                )
+        let answered = match request.lifted() {
+            Some((tables, draws)) => {
+                let query = LiftedQuery { tables: &tables, draws: &draws, order_keys: request.order_keys.as_ref() };
+                SCANNER.answer_lifted_parts(&layout.rows, &query, &mut sink)
             }
-            (_, order_keys) => {
-                let job = ScanJob { field, alpha: request.alpha, kappa, program: &request.program, order: None };
-                let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys.as_ref());
-                SCANNER.answer_parts(&layout.rows, &query, 0, &mut sink)
-            }
+            None => self.scan(&layout.rows, request, &mut sink),
         };
         match answered {
             // A response without rows still has its lead.
@@ -210,6 +200,24 @@ impl Database {
                 // The protocol has checked the message, so this is an internal error.
                 tracing::error!(%error, "the scan refused a checked query");
                 Err(AnswerError::Failed(Problem::Internal))
+            }
+        }
+    }
+
+    /// Writes the packed answer of a scheme without a lifted gate.
+    fn scan(&self, rows: &RowParts, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), ScanError> {
+        let (field, kappa) = (request.instance.field(), request.instance.kappa(request.phase));
+        let keys = request.keys.rows(field, request.program.outputs.len(), kappa, request.instance.params().d_min);
+        let alpha = request.alpha();
+        match (&self.source, &request.order_keys) {
+            (Source::Local { shared_scans, .. }, None) => {
+                let program = Zeroizing::new(request.program.clone());
+                shared_scans.answer(OwnedScanJob { field: field.clone(), alpha, kappa, program, keys }, sink)
+            }
+            (_, order_keys) => {
+                let job = ScanJob { field, alpha, kappa, program: &request.program, order: None };
+                let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys.as_ref());
+                SCANNER.answer_parts(rows, &query, 0, sink)
             }
         }
     }
@@ -231,7 +239,7 @@ impl Database {
         let stored = request
             .order_keys
             .as_ref()
-            .map(|keys| SCANNER.run(|| Zeroizing::new(in_stored_order(keys, rows, &request.payload, binary, stripes))));
+            .map(|keys| Zeroizing::new(in_stored_order(keys, rows, &request.payload, binary, stripes)));
         let payload = stored.as_ref().map_or(&request.payload, |stored| stored);
         self.record_sum(
             request.epoch,
@@ -246,16 +254,17 @@ impl Database {
 /// Permutes the factors of a query from the shuffled row order to the stored order. The records are
 /// read in stored order, so the factors move instead.
 fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: bool, stripes: usize) -> Vec<u8> {
+    if binary {
+        let bit = |row: usize| payload[row / 8] >> (row % 8) & 1;
+        let shuffled: Zeroizing<Vec<u8>> = Zeroizing::new((0..rows).map(bit).collect());
+        let stored = Zeroizing::new(SCANNER.in_stored_order(keys, &shuffled));
+        return stored.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | bit)).collect();
+    }
+    if stripes == 1 {
+        return SCANNER.in_stored_order(keys, payload);
+    }
     let row_at = shuffle::permutation(keys, rows);
     let mut stored = vec![0; payload.len()];
-    if binary {
-        for (rows, &bits) in row_at.chunks(8).zip(payload) {
-            for (bit, &row) in rows.iter().enumerate() {
-                stored[row as usize / 8] |= (bits >> bit & 1) << (row % 8);
-            }
-        }
-        return stored;
-    }
     for (&row, factors) in row_at.iter().zip(payload.chunks_exact(stripes)) {
         let start = row as usize * stripes;
         stored[start..start + stripes].copy_from_slice(factors);
@@ -322,7 +331,6 @@ mod tests {
                 assert_eq!(database.record(1, &request, &mut sink), Ok(()));
                 Database::record_length(&request)
             }
-            CheckedRequest::Sealed(_) => unreachable!("the sealed scheme is not tested here"),
         };
         (bytes, length)
     }

@@ -4,13 +4,14 @@
 //! limit of `connection` ends it. On shutdown the listener closes first, running requests get
 //! `shutdown_seconds` to finish, and the server drops the rest.
 
-use crate::auth::tokens::Tokens;
+use crate::auth::Authorisation;
 use crate::bundle::loaded::{LoadError, LoadedBundle};
 use crate::config::Limits;
 use crate::http::connection::{ClientConnection, TrackedBody};
 use crate::http::routes;
 use crate::http::routes::AppState;
 use crate::limits::eviction::{EvictingPool, rate_limit_key};
+use crate::peers::PeerNetwork;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -121,24 +122,30 @@ impl Server {
 }
 
 impl ServerHandle {
-    /// Replaces the bundle, the tokens and the certificate. Searches with the previous bundle can
-    /// finish within the grace period. If the bundle is refused, nothing changes.
+    /// Replaces the bundle, the authorisation and the certificate. Searches with the previous
+    /// bundle can finish within the grace period. If the bundle is refused, nothing changes.
     pub fn reload(
         &self,
         loaded: LoadedBundle,
-        tokens: Tokens,
+        authorisation: impl Into<Arc<dyn Authorisation>>,
         tls: Option<Arc<ServerConfig>>,
     ) -> Result<(), LoadError> {
         self.app.versions.replace(loaded, Duration::from_secs(self.app.limits.grace_seconds))?;
-        let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        tokens.inherit(&current);
-        *current = Arc::new(tokens);
+        let authorisation = authorisation.into();
+        let mut current = self.app.authorisation.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        authorisation.inherit(&**current);
+        *current = authorisation;
         drop(current);
         if let (Some(current), Some(tls)) = (&self.tls, tls) {
             *current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = tls;
         }
         self.app.metrics.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The connections to the peers of sealed searches.
+    pub(crate) fn peers(&self) -> Option<Arc<PeerNetwork>> {
+        self.app.peers.clone()
     }
 
     /// Counts a failed reload.
@@ -173,9 +180,10 @@ async fn accept(
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // The usual reason is that the process is out of file descriptors: wait until
-                // other connections close.
+                // The usual reason is that the process is out of file descriptors: close an idle
+                // connection, and wait until it is closed.
                 tracing::warn!(%error, "cannot accept a connection");
+                slots.evict_one();
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }

@@ -54,10 +54,10 @@ pub enum Problem {
         path: &'static str,
     },
     /// The three servers could not complete a sealed search.
-    #[error("the sealed search failed: {0}; retry")]
+    #[error("the sealed search failed: {0}")]
     PeerFailure(String),
     /// Shards are unavailable. The text names rows only: addresses of shards are not public.
-    #[error("{} are temporarily unavailable; retry, and tell the operator if this persists", describe(.0))]
+    #[error("{} are temporarily unavailable; retry later, and tell the operator if this persists", describe(.0))]
     ShardsUnavailable(
         /// The rows, if they are known.
         Option<Range<usize>>,

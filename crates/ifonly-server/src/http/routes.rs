@@ -1,11 +1,11 @@
 //! The routes: `GET /v1/manifest`, `POST /v1/answer` and `POST /v1/record` for clients; health,
 //! readiness and metrics on the admin port.
 //!
-//! A message is checked in this order: token, length, admission queue, upload, route, manifest,
-//! protocol, availability of the rows, budget. Computation and ledger access run on blocking
-//! threads. The response is streamed while it is computed.
+//! A message is checked in this order: credentials, length, admission queue, upload, route,
+//! manifest, protocol, availability of the rows, budget. Computation and ledger access run on
+//! blocking threads. The response is streamed while it is computed.
 
-use crate::auth::tokens::{Bearer, Tokens};
+use crate::auth::{Authorisation, CREDENTIAL_HEADERS, Pass, Stage};
 use crate::bundle::loaded::LoadedBundle;
 use crate::bundle::versions::BundleVersions;
 use crate::compute::database::{AnswerError, Database};
@@ -45,7 +45,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 #[derive(Debug)]
 pub struct AppState {
     pub(crate) versions: BundleVersions,
-    pub(crate) tokens: RwLock<Arc<Tokens>>,
+    pub(crate) authorisation: RwLock<Arc<dyn Authorisation>>,
     pub(crate) admission: AdmissionQueue,
     /// Memory for messages and responses in transfer, in bytes.
     pub(crate) buffers: Arc<EvictingPool>,
@@ -59,10 +59,15 @@ pub struct AppState {
 
 impl AppState {
     /// State for a server of `loaded`. Web pages of `origins` may search (`*` for all).
-    pub fn new(loaded: LoadedBundle, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> AppState {
+    pub fn new(
+        loaded: LoadedBundle,
+        authorisation: impl Into<Arc<dyn Authorisation>>,
+        limits: Limits,
+        origins: Vec<HeaderValue>,
+    ) -> AppState {
         AppState {
             versions: BundleVersions::new(loaded),
-            tokens: RwLock::new(Arc::new(tokens)),
+            authorisation: RwLock::new(authorisation.into()),
             admission: AdmissionQueue::new(limits.max_concurrent, limits.queue, limits.address_percent),
             buffers: EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20)),
             limits,
@@ -94,8 +99,8 @@ impl AppState {
         self.buffers.used()
     }
 
-    pub(crate) fn tokens(&self) -> Arc<Tokens> {
-        self.tokens.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    pub(crate) fn authorisation(&self) -> Arc<dyn Authorisation> {
+        self.authorisation.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 }
 
@@ -154,7 +159,7 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
     let layer = CorsLayer::new()
         .allow_origin(if any { AllowOrigin::any() } else { AllowOrigin::list(origins.iter().cloned()) })
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
+        .allow_headers(CREDENTIAL_HEADERS.into_iter().chain([header::CONTENT_TYPE]).collect::<Vec<_>>())
         .expose_headers([
             HeaderName::from_static(SERVER_INDEX_HEADER),
             HeaderName::from_static(PREVIOUS_MANIFESTS_HEADER),
@@ -168,15 +173,14 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
 /// The current manifest, or the manifest with the digest in the path.
 async fn manifest(State(app): State<Arc<AppState>>, uri: Uri, headers: HeaderMap) -> Response {
     let started = Instant::now();
-    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let digest = uri.path().strip_prefix(MANIFEST_PATH).and_then(|rest| rest.strip_prefix('/'));
-    let response = manifest_response(&app, authorization, digest).unwrap_or_else(IntoResponse::into_response);
+    let response = manifest_response(&app, &headers, digest).unwrap_or_else(IntoResponse::into_response);
     app.metrics.request(MANIFEST_PATH, response.status().as_u16(), started.elapsed());
     response
 }
 
-fn manifest_response(app: &AppState, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
-    app.tokens().bearer(authorization)?;
+fn manifest_response(app: &AppState, headers: &HeaderMap, digest: Option<&str>) -> Result<Response, Problem> {
+    app.authorisation().admit(headers)?;
     let all = app.versions.all();
     let named = |loaded: &&Arc<LoadedBundle>| digest.is_none_or(|digest| hex::encode(loaded.digest()) == digest);
     let loaded = all.iter().find(named).ok_or(Refusal::Manifest)?;
@@ -228,8 +232,7 @@ async fn admit(
     request: HttpRequest,
     started: Instant,
 ) -> Result<(usize, Body), Problem> {
-    let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let bearer = app.tokens().bearer(authorization)?;
+    let pass = app.authorisation().admit(request.headers())?;
     let limit = app.versions.longest_message();
     let content_length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -253,7 +256,7 @@ async fn admit(
     let message = Message::decode(&body).map_err(Refusal::from)?;
     drop(body);
     if sealed::is_sealed(&message) {
-        let response = sealed::respond(app, bearer, message).await?;
+        let response = sealed::respond(app, pass, address, message).await?;
         app.metrics.request(route.path(), 200, started.elapsed());
         app.metrics.bytes_out.fetch_add(response.len() as u64, Ordering::Relaxed);
         return Ok((response.len(), Body::from(response)));
@@ -263,7 +266,7 @@ async fn admit(
     let permit = tokio::time::timeout(queue_timeout, slot.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
     let guard = ComputeGuard { _permit: permit, _busy: busy, slot: None };
-    let task = AnswerTask { app: app.clone(), route, bearer, started, address, connection };
+    let task = AnswerTask { app: app.clone(), route, pass, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _runtime = runtime.enter();
@@ -312,7 +315,7 @@ impl Drop for ComputeGuard {
 struct AnswerTask {
     app: Arc<AppState>,
     route: Route,
-    bearer: Bearer,
+    pass: Pass,
     started: Instant,
     address: IpAddr,
     connection: Option<Arc<ClientConnection>>,
@@ -361,13 +364,15 @@ impl AnswerTask {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let (length, per_search) = match &request {
-            CheckedRequest::Answer(request) => (Database::answer_length(request), 1),
-            CheckedRequest::Record(request) => (Database::record_length(request), loaded.most_records()),
-            CheckedRequest::Sealed(_) => return Err((head, Problem::Internal)),
+        let (length, search, per_search) = match &request {
+            CheckedRequest::Answer(request) => (Database::answer_length(request), request.search, 1),
+            CheckedRequest::Record(request) => {
+                (Database::record_length(request), request.search, loaded.most_records())
+            }
         };
         // Requests that cannot be answered are not charged.
-        let charge = |()| self.app.tokens().spend(self.bearer, header.kind, per_search);
+        let stage = Stage { search, kind: header.kind, per_search, searches: 1 };
+        let charge = |()| self.app.authorisation().spend(&self.pass, &stage);
         if let Err(problem) = loaded.database().ready().and_then(charge) {
             return Err((head, problem));
         }
@@ -422,7 +427,6 @@ impl AnswerTask {
         match request {
             CheckedRequest::Answer(request) => loaded.database().answer(request, &mut sink)?,
             CheckedRequest::Record(request) => loaded.database().record(loaded.index(), request, &mut sink)?,
-            CheckedRequest::Sealed(_) => return Err(AnswerError::Failed(Problem::Internal)),
         }
         match out(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH]) {
             ControlFlow::Continue(()) => Ok(()),

@@ -71,6 +71,11 @@ impl EvictingPool {
         self.slot(&mut entries, address, size, 1)
     }
 
+    /// Evicts one waiting entry, if there is one.
+    pub(crate) fn evict_one(&self) {
+        self.lock().evict_one();
+    }
+
     /// The capacity in use.
     pub(crate) fn used(&self) -> u64 {
         self.lock().used
@@ -94,12 +99,18 @@ impl Entries {
     /// pool may exceed the capacity.
     fn make_room(&mut self, capacity: u64, size: u64) -> bool {
         while self.used.saturating_add(size) > capacity && !self.all.is_empty() {
-            let Some(number) = self.next_to_evict() else { return false };
-            if let Some(entry) = self.remove(number) {
-                entry.evicted.notify_one();
+            if !self.evict_one() {
+                return false;
             }
         }
         true
+    }
+
+    /// Evicts the oldest waiting entry of the address that uses the most capacity; returns whether
+    /// there is one.
+    fn evict_one(&mut self) -> bool {
+        let evicted = self.next_to_evict().and_then(|number| self.remove(number));
+        evicted.map(|entry| entry.evicted.notify_one()).is_some()
     }
 
     /// The oldest waiting entry of the address that uses the most capacity.

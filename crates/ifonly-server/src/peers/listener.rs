@@ -8,7 +8,7 @@ use crate::limits::log_throttle::LogThrottle;
 use crate::peers::stream::{ByteStream, ConnectFuture, Connector};
 use crate::peers::{PeerLimits, PeerNetwork, RandomnessMode, serve};
 use crate::tls::mtls_acceptor;
-use crate::tls::mtls_acceptor::MtlsAcceptor;
+use crate::tls::mtls_acceptor::{Certificates, MtlsAcceptor};
 use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -16,7 +16,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -83,7 +83,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct PeerListener {
     pub(crate) peers: PeerNetwork,
     listener: TcpListener,
-    acceptor: Arc<MtlsAcceptor>,
+    pub(super) acceptor: Arc<MtlsAcceptor>,
     address: SocketAddr,
 }
 
@@ -146,23 +146,14 @@ impl PeerListener {
         certificate: &Path,
         key: &Path,
     ) -> Result<PeerListener, PeerListenerError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let own = || -> Result<_, TlsError> { Ok((pem_chain(certificate)?, pem_key(key)?)) };
-        let (roots, expected) = trust_anchors(&config.previous.certificate)?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
-            .build()
-            .map_err(|error| invalid_certificate(&config.previous.certificate, error))?;
-        let (chain, key_of) = own()?;
-        let mut accepting = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, key_of))
-            .map_err(TlsError::from)?;
-        accepting.alpn_protocols = vec![b"h2".to_vec()];
-        let connectors = connectors(&config.next, own()?, provider)?;
+        let tls = PeerTls::load(config, certificate, key)?;
+        let next: SharedNextTls = Arc::new(RwLock::new(tls.next));
+        let connectors = connectors(&config.next, &next)?;
         let bind = |error| PeerListenerError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
-        let peers = PeerNetwork::new(server.into(), config.limits, config.randomness, connectors);
-        let acceptor = MtlsAcceptor::new(Arc::new(accepting), expected, "peer");
+        let acceptor = MtlsAcceptor::new(tls.accepting, "peer");
+        let mut peers = PeerNetwork::new(server.into(), config.limits, config.randomness, connectors);
+        peers.tls = Some((acceptor.clone(), next));
         Ok(PeerListener { peers, listener, acceptor, address })
     }
 
@@ -180,8 +171,13 @@ impl PeerListener {
                 let connection = mtls_acceptor::next(&listener).await;
                 let (acceptor, endpoint) = (acceptor.clone(), endpoint.clone());
                 tokio::spawn(async move {
-                    if let Some(stream) = acceptor.accept(connection).await {
-                        serve(stream, endpoint, limits).await;
+                    if let Some((stream, withdrawal)) = acceptor.accept(connection).await {
+                        // A withdrawn certificate ends running sessions too.
+                        tokio::select! {
+                            biased;
+                            () = withdrawal.withdrawn() => {}
+                            () = serve(stream, endpoint, limits) => {}
+                        }
                     }
                 });
             }
@@ -204,39 +200,85 @@ fn trust_anchors(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>)
     Ok((roots, chain[0].clone()))
 }
 
-type ChainAndKey = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);
+/// The certificates of this server and of its peers.
+pub(crate) struct PeerTls {
+    accepting: Certificates,
+    next: NextTls,
+}
+
+/// TLS of connections to the next server, and the certificate that it must present.
+#[derive(Clone)]
+pub(crate) struct NextTls {
+    connector: TlsConnector,
+    expected: CertificateDer<'static>,
+}
+
+/// Shared by all connectors, so that a reload replaces it.
+type SharedNextTls = Arc<RwLock<NextTls>>;
+
+/// The certificates of a running server, which a reload replaces.
+pub(super) type RunningTls = (Arc<MtlsAcceptor>, SharedNextTls);
+
+impl PeerTls {
+    /// Loads the certificates of the peers, and the certificate and key of this server.
+    pub(crate) fn load(config: &PeersConfig, certificate: &Path, key: &Path) -> Result<PeerTls, PeerListenerError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let own = || -> Result<_, TlsError> { Ok((pem_chain(certificate)?, pem_key(key)?)) };
+        let (roots, expected) = trust_anchors(&config.previous.certificate)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .build()
+            .map_err(|error| invalid_certificate(&config.previous.certificate, error))?;
+        let (chain, key_of) = own()?;
+        let mut accepting = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, key_of))
+            .map_err(TlsError::from)?;
+        accepting.alpn_protocols = vec![b"h2".to_vec()];
+        let accepting = Certificates { accepting: Arc::new(accepting), expected };
+        let (roots, expected) = trust_anchors(&config.next.certificate)?;
+        let (chain, key_of) = own()?;
+        let mut connecting = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key_of))
+            .map_err(TlsError::from)?;
+        connecting.alpn_protocols = vec![b"h2".to_vec()];
+        let next = NextTls { connector: TlsConnector::from(Arc::new(connecting)), expected };
+        Ok(PeerTls { accepting, next })
+    }
+}
+
+impl PeerNetwork {
+    /// Replaces the certificates of this server and of its peers. Connections with withdrawn
+    /// certificates end.
+    pub(crate) async fn replace_certificates(&self, PeerTls { accepting, next }: PeerTls) {
+        let Some((acceptor, current)) = &self.tls else { return };
+        acceptor.replace(accepting);
+        *current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        // Random words may wait on a connection with the previous certificates.
+        drop(self.prefetched.take());
+        for connector in &self.connectors {
+            connector.disconnect().await;
+        }
+    }
+}
 
 /// A connector to each frontend of the next server.
-fn connectors(
-    next: &NextServer,
-    (chain, key): ChainAndKey,
-    provider: Arc<rustls::crypto::CryptoProvider>,
-) -> Result<Vec<Connector>, PeerListenerError> {
-    let (roots, expected) = trust_anchors(&next.certificate)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
-        .map_err(TlsError::from)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let connector = TlsConnector::from(Arc::new(config));
+fn connectors(next: &NextServer, tls: &SharedNextTls) -> Result<Vec<Connector>, PeerListenerError> {
     if next.addresses.is_empty() {
         return Err(PeerListenerError::NoAddress);
     }
-    next.addresses.iter().map(|address| tls_connector(address, &connector, &expected)).collect()
+    next.addresses.iter().map(|address| tls_connector(address, tls)).collect()
 }
 
-fn tls_connector(
-    address: &str,
-    connector: &TlsConnector,
-    expected: &CertificateDer<'static>,
-) -> Result<Connector, PeerListenerError> {
+fn tls_connector(address: &str, tls: &SharedNextTls) -> Result<Connector, PeerListenerError> {
     let invalid = || PeerListenerError::Address(address.to_owned());
     let host = address.rsplit_once(':').ok_or_else(invalid)?.0.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(|_| invalid())?;
-    let (connector, expected, address) = (connector.clone(), expected.clone(), address.to_owned());
+    let (tls, address) = (tls.clone(), address.to_owned());
     let warnings: Arc<LogThrottle> = Arc::default();
     Ok(Box::new(move || -> ConnectFuture {
-        let (connector, address, name, expected) = (connector.clone(), address.clone(), name.clone(), expected.clone());
+        let NextTls { connector, expected } = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (address, name) = (address.clone(), name.clone());
         let warnings = warnings.clone();
         Box::pin(async move {
             let connecting = async {

@@ -5,26 +5,37 @@
 //! balancer. Its previous server does not know which frontend has the client's message, so it opens
 //! a stream to each of them. The frontend with the session answers. The messages are specified in
 //! docs/sealed.md, sections 4 to 6; [`ifonly_sealed`] computes.
+//!
+//! A session is half-open until all three servers have met. A client can open such sessions at one
+//! server only, so they are limited: a session takes a place, and at the limit the oldest session
+//! of the address with the most places loses its own. Server 1 shares the slots for computations
+//! fairly between addresses (`FairSlots`).
 
+mod client_class;
 pub(crate) mod listener;
 mod prefetch;
 mod rendezvous;
 mod session;
 mod stream;
 
+use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::limits::fair_slots::{FairSlot, FairSlots};
+use client_class::{ClassKey, ClientClass};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
 pub use ifonly_sealed::RandomnessMode;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, Peer, PrefetchedWords, SessionContext};
+pub(crate) use listener::PeerTls;
+use listener::RunningTls;
 pub use listener::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
 use prefetch::{PrefetchedRandomness, SessionGuard};
-use rendezvous::SessionRendezvous;
+use rendezvous::{AwaitedStream, SessionRendezvous};
 pub(crate) use session::SessionError;
 use session::{PeerStreams, SessionDeadline};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use stream::{Connector, PeerConnector, PeerStream, PeerStreamError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -34,17 +45,20 @@ use tokio::time::Instant;
 pub struct PeerLimits {
     /// Maximum number of concurrent sessions. Server 1 enforces it for all three servers.
     pub sessions: usize,
-    /// Maximum number of streams that wait for their session.
+    /// Maximum number of sessions that wait for a peer or for a slot, and of streams that wait for
+    /// their session.
     pub waiting: usize,
-    /// How long a session waits for both peers, in seconds.
+    /// How long a session waits until both peers have joined it, in seconds.
     pub join_seconds: u64,
+    /// How long a session of all three servers waits for a slot, in seconds.
+    pub slot_seconds: u64,
     /// Time limit of the computation, in seconds.
     pub session_seconds: u64,
 }
 
 impl Default for PeerLimits {
     fn default() -> PeerLimits {
-        PeerLimits { sessions: 4, waiting: 64, join_seconds: 15, session_seconds: 60 }
+        PeerLimits { sessions: 4, waiting: 64, join_seconds: 5, slot_seconds: 15, session_seconds: 60 }
     }
 }
 
@@ -57,7 +71,12 @@ pub struct PeerNetwork {
     connectors: Vec<Arc<PeerConnector>>,
     rendezvous: Arc<SessionRendezvous>,
     prefetched: Arc<PrefetchedRandomness>,
-    session_slots: Arc<Semaphore>,
+    /// Sessions that have not started to compute, by client address.
+    half_open: Arc<EvictingPool>,
+    session_slots: Arc<FairSlots>,
+    class_key: ClassKey,
+    /// `None` without TLS: in one process.
+    tls: Option<RunningTls>,
 }
 
 impl std::fmt::Debug for PeerNetwork {
@@ -75,6 +94,15 @@ struct JoinedStreams {
     received: Option<PrefetchedWords>,
     guard: SessionGuard,
     deadline: Instant,
+    place: PoolSlot,
+    client: IpAddr,
+}
+
+/// A session that all three servers have joined, with equal contexts. It waits for a slot.
+pub(crate) struct MetSession {
+    joined: JoinedStreams,
+    context: SessionContext,
+    name: [u8; 32],
 }
 
 /// A session that all three servers have opened. Dropping it frees its slot.
@@ -85,7 +113,7 @@ pub(crate) struct OpenSession {
     /// Connector for the random words of the next session.
     connector: Option<Arc<PeerConnector>>,
     guard: SessionGuard,
-    _slot: Option<OwnedSemaphorePermit>,
+    _slot: Option<FairSlot>,
 }
 
 /// Source of the random bits of a session.
@@ -137,7 +165,10 @@ impl PeerNetwork {
             connectors: connectors.into_iter().map(|connect| Arc::new(PeerConnector::new(connect))).collect(),
             rendezvous: Arc::new(SessionRendezvous::new(limits.waiting)),
             prefetched: Arc::default(),
-            session_slots: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
+            half_open: EvictingPool::new(limits.waiting.max(1) as u64),
+            session_slots: FairSlots::new(limits.sessions),
+            class_key: ClassKey::draw(),
+            tls: None,
         }
     }
 
@@ -162,53 +193,98 @@ impl PeerNetwork {
         self.randomness
     }
 
-    /// Opens a session with both peers.
+    /// Opens a session with both peers for the client with this address.
+    #[cfg(test)]
     pub(crate) async fn open(&self, context: &SessionContext) -> Result<OpenSession, SessionError> {
-        let joined = self.join(context).await?;
-        self.handshake(joined, context).await
+        let met = self.meet(context, IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)).await?;
+        self.confirm(met).await
+    }
+
+    /// Meets both peers for the client with this address: joins their streams and compares the
+    /// contexts.
+    pub(crate) async fn meet(&self, context: &SessionContext, client: IpAddr) -> Result<MetSession, SessionError> {
+        let joined = self.join(context, client).await?;
+        self.greet(joined, context).await
     }
 
     /// Opens the stream to the next server and waits for the stream of the previous server.
-    async fn join(&self, context: &SessionContext) -> Result<JoinedStreams, SessionError> {
+    async fn join(&self, context: &SessionContext, client: IpAddr) -> Result<JoinedStreams, SessionError> {
         let deadline = Instant::now() + Duration::from_secs(self.limits.join_seconds);
-        let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
-        let absent = |server| SessionError::Absent { server, seconds: self.limits.join_seconds };
+        let place = self.half_open.enter(client, 1).ok_or(SessionError::Displaced)?;
         let guard = self.prefetched.start_session();
         let mut awaited = self.rendezvous.expect(&context.tau).ok_or(SessionError::Duplicate)?;
-        let opened = tokio::time::timeout_at(deadline, self.stream_to_next(&context.tau));
-        let next = opened.await.map_err(|_| absent(next_server))?;
-        let (next, drawn) = next.map_err(|error| SessionError::Stream { server: next_server, error })?;
-        let arrived = tokio::time::timeout_at(deadline, awaited.stream()).await;
-        let mut previous = arrived.map_err(|_| absent(previous_server))?;
+        let joining = self.join_both(context, self.class_key.class(client), &mut awaited, deadline);
+        let ((next, drawn), mut previous) = unless_displaced(&place, joining).await?;
         let received = previous.received.take();
-        Ok(JoinedStreams { streams: PeerStreams::new(self.server, next, previous), drawn, received, guard, deadline })
+        let streams = PeerStreams::new(self.server, next, previous);
+        Ok(JoinedStreams { streams, drawn, received, guard, deadline, place, client })
     }
 
-    /// Runs the handshake. Returns when all three servers are ready to compute.
-    async fn handshake(&self, joined: JoinedStreams, context: &SessionContext) -> Result<OpenSession, SessionError> {
-        let JoinedStreams { mut streams, drawn, received, guard, deadline } = joined;
-        let until = |deadline| SessionDeadline { deadline, seconds: self.limits.join_seconds };
-        let name = streams.greet(context, until(deadline)).await?;
-        let slot = match self.server {
-            1 => Some(self.session_slot(deadline).await?),
-            _ => None,
-        };
-        streams.send_confirmation(&name).await?;
-        // Sent together with the confirmation, so that it takes no extra round trip.
-        let own_key = match context.randomness {
-            RandomnessMode::System => None,
-            RandomnessMode::Keys => Some(streams.send_key().await?),
-        };
-        // Server 1 may get its slot only at the deadline; its confirmation needs time to arrive.
-        let confirmation = until(deadline + Duration::from_secs(1));
-        streams.receive_confirmations(&name, confirmation).await?;
-        let randomness = match own_key {
-            None => SessionRandomness::Drawn(drawn, received),
-            Some(own_key) => {
-                let previous_key = streams.receive_key(confirmation).await?;
-                SessionRandomness::Keyed(context.pair_keys(*previous_key, &name), context.pair_keys(*own_key, &name))
+    async fn join_both(
+        &self,
+        context: &SessionContext,
+        class: ClientClass,
+        awaited: &mut AwaitedStream<'_>,
+        deadline: Instant,
+    ) -> Result<((PeerStream, Option<PrefetchedWords>), PeerStream), SessionError> {
+        let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
+        let seconds = self.limits.join_seconds;
+        // A failed stream ends the session at once; an absent server only at the deadline, when it
+        // is known whether the other one is absent too.
+        let opened = async {
+            match tokio::time::timeout_at(deadline, self.stream_to_next(&context.tau, class)).await {
+                Ok(Err(error)) => Err(SessionError::Stream { server: next_server, error }),
+                opened => Ok(opened.ok().and_then(Result::ok)),
             }
         };
+        let arrived = async { Ok(tokio::time::timeout_at(deadline, awaited.stream()).await.ok()) };
+        match tokio::try_join!(opened, arrived)? {
+            (Some(next), Some(previous)) => Ok((next, previous)),
+            (None, Some(_)) => Err(SessionError::Absent { server: next_server, seconds }),
+            (Some(_), None) => Err(SessionError::Absent { server: previous_server, seconds }),
+            (None, None) => Err(SessionError::BothAbsent { servers: [next_server, previous_server], seconds }),
+        }
+    }
+
+    /// Compares the contexts of the three servers.
+    async fn greet(&self, mut joined: JoinedStreams, context: &SessionContext) -> Result<MetSession, SessionError> {
+        let until = SessionDeadline { deadline: joined.deadline, seconds: self.limits.join_seconds };
+        let name = unless_displaced(&joined.place, joined.streams.greet(context, until)).await?;
+        Ok(MetSession { joined, context: *context, name })
+    }
+
+    /// Ends the handshake. Returns when all three servers are ready to compute.
+    pub(crate) async fn confirm(&self, met: MetSession) -> Result<OpenSession, SessionError> {
+        let MetSession { joined, context, name } = met;
+        let JoinedStreams { mut streams, drawn, received, guard, place, client, .. } = joined;
+        let seconds = self.limits.slot_seconds;
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let confirming = async {
+            let slot = match self.server {
+                1 => Some(self.session_slot(client, context.top.into(), deadline).await?),
+                _ => None,
+            };
+            streams.send_confirmation(&name).await?;
+            // Sent together with the confirmation, so that it takes no extra round trip.
+            let own_key = match context.randomness {
+                RandomnessMode::System => None,
+                RandomnessMode::Keys => Some(streams.send_key().await?),
+            };
+            // Server 1 may get its slot only at the deadline; its confirmation needs time to
+            // arrive.
+            let confirmation = SessionDeadline { deadline: deadline + Duration::from_secs(1), seconds };
+            streams.receive_confirmations(&name, confirmation).await?;
+            let randomness = match own_key {
+                None => SessionRandomness::Drawn(drawn, received),
+                Some(own_key) => {
+                    let previous_key = streams.receive_key(confirmation).await?;
+                    let keys = |key: &[u8; 32]| context.pair_keys(*key, &name);
+                    SessionRandomness::Keyed(keys(&previous_key), keys(&own_key))
+                }
+            };
+            Ok((randomness, slot))
+        };
+        let (randomness, slot) = unless_displaced(&place, confirming).await?;
         let (prefetched, connector) = (self.prefetched.clone(), self.only_connector().cloned());
         Ok(OpenSession { streams, randomness, prefetched, connector, guard, _slot: slot })
     }
@@ -220,24 +296,20 @@ impl PeerNetwork {
     }
 
     /// The stream with prefetched random words if there is one, otherwise a new stream.
-    async fn stream_to_next(&self, tau: &Tau) -> Result<(PeerStream, Option<PrefetchedWords>), PeerStreamError> {
+    async fn stream_to_next(
+        &self,
+        tau: &Tau,
+        class: ClientClass,
+    ) -> Result<(PeerStream, Option<PrefetchedWords>), PeerStreamError> {
         if let Some((stream, prefetched)) = self.prefetched.take()
-            && stream.send_name(tau).await
+            && stream.send_name(tau, class).await
         {
             return Ok((stream, Some(prefetched)));
         }
-        let (mut opening, several) = (JoinSet::new(), self.connectors.len() > 1);
+        let mut opening = JoinSet::new();
         for connector in &self.connectors {
             let (connector, tau) = (connector.clone(), *tau);
-            opening.spawn(async move {
-                loop {
-                    match connector.open(&tau).await {
-                        // This frontend may have the session, so retry until a stream there ends.
-                        Err(PeerStreamError::Refused(FULL)) if several => tokio::time::sleep(RETRY_PAUSE).await,
-                        result => return result,
-                    }
-                }
-            });
+            opening.spawn(async move { connector.open(&tau, class).await });
         }
         let mut last_error = PeerStreamError::Unreachable("no address is configured".into());
         // Uses the first frontend that has the session. Returning ends the other streams.
@@ -251,9 +323,9 @@ impl PeerNetwork {
         Err(last_error)
     }
 
-    async fn session_slot(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
-        let slot = tokio::time::timeout_at(deadline, self.session_slots.clone().acquire_owned()).await;
-        slot.ok().and_then(Result::ok).ok_or(SessionError::NoSlot { seconds: self.limits.join_seconds })
+    async fn session_slot(&self, client: IpAddr, weight: u64, deadline: Instant) -> Result<FairSlot, SessionError> {
+        let slot = tokio::time::timeout_at(deadline, self.session_slots.acquire(client, weight)).await;
+        slot.map_err(|_| SessionError::NoSlot { seconds: self.limits.slot_seconds })
     }
 
     /// Time limit of the computation.
@@ -262,10 +334,16 @@ impl PeerNetwork {
     }
 }
 
-/// Status of a server whose limit of waiting streams is reached.
-const FULL: u16 = 503;
-/// Pause before a retry after [`FULL`].
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Runs a part of the handshake until the session loses its place.
+async fn unless_displaced<T>(
+    place: &PoolSlot,
+    handshake: impl Future<Output = Result<T, SessionError>>,
+) -> Result<T, SessionError> {
+    tokio::select! {
+        result = handshake => result,
+        () = place.evicted() => Err(SessionError::Displaced),
+    }
+}
 
 /// State of a server that its previous server connects to: waiting streams, prefetched randomness.
 type Endpoint = (Arc<SessionRendezvous>, Arc<PrefetchedRandomness>);
@@ -285,10 +363,12 @@ fn memory_connector(endpoint: &Endpoint, limits: PeerLimits) -> Connector {
 
 /// Serves one connection from the previous server.
 async fn serve(connection: impl stream::ByteStream + 'static, (rendezvous, prefetched): Endpoint, limits: PeerLimits) {
-    // One more for the stream with prefetched random words.
-    let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
-    let arrived =
-        move |tau, stream| rendezvous.arrive(tau, stream, Instant::now() + Duration::from_secs(limits.join_seconds));
+    // Streams of waiting sessions, of running sessions and of sessions that end. The previous
+    // server has places for its sessions, so an honest one never reaches this limit.
+    let most = limits.waiting.saturating_add(limits.sessions).saturating_mul(2).saturating_add(16);
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    let join_limit = Duration::from_secs(limits.join_seconds);
+    let arrived = move |tau, class, stream| rendezvous.arrive(tau, class, stream, Instant::now() + join_limit);
     stream::serve_connection(connection, most, arrived, move || prefetched.receive_slot()).await;
 }
 

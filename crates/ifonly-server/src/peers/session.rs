@@ -38,6 +38,17 @@ pub(crate) enum SessionError {
         /// The limit.
         seconds: u64,
     },
+    /// Neither peer joined in time.
+    #[error("server {} and server {} did not join the session within {seconds} s", .servers[0], .servers[1])]
+    BothAbsent {
+        /// Indices of the peers.
+        servers: [usize; 2],
+        /// The limit.
+        seconds: u64,
+    },
+    /// The session lost its place to another one.
+    #[error("too many searches from this address wait for other servers; the oldest was ended")]
+    Displaced,
     /// A peer was too slow.
     #[error("server {server} did not send a frame within the time limit of the session, {seconds} s; expected {due}")]
     Timeout {

@@ -5,6 +5,7 @@
 //! server. There is one connection per pair of servers, or one per frontend if the next server has
 //! several. A server answers a stream when its session takes the stream.
 
+use crate::peers::client_class::{CLASS_BYTES, ClientClass};
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
@@ -35,6 +36,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const SESSION_PATH: &str = "/session/";
 /// Path of a stream that is opened before its session.
 const PREFETCH_PATH: &str = "/ahead";
+/// Header with the client class of a session, in hexadecimal.
+const CLASS_HEADER: &str = "ifonly-client-class";
 /// First bytes of the frame that names the session of such a stream. Frames of step 0 begin with a
 /// zero byte.
 const NAME_MAGIC: &[u8; 8] = b"session ";
@@ -96,17 +99,18 @@ impl PeerStream {
     }
 
     /// Names the session of a stream that was opened before it; false if the stream broke.
-    pub(crate) async fn send_name(&self, tau: &Tau) -> bool {
-        self.to.send(framed(&[&NAME_MAGIC[..], tau].concat())).await.is_ok()
+    pub(crate) async fn send_name(&self, tau: &Tau, class: ClientClass) -> bool {
+        self.to.send(framed(&[&NAME_MAGIC[..], tau, &class.0].concat())).await.is_ok()
     }
 
     /// Receives random words until the stream names its session.
-    async fn receive_until_named(mut self, mut prefetched: PrefetchedWords) -> Option<(Tau, PeerStream)> {
+    async fn receive_until_named(mut self, mut prefetched: PrefetchedWords) -> Option<(Tau, ClientClass, PeerStream)> {
         loop {
             let frame = self.from.next().await.ok()??;
-            if let Some(tau) = frame.strip_prefix(&NAME_MAGIC[..]) {
+            if let Some(name) = frame.strip_prefix(&NAME_MAGIC[..]) {
+                let (tau, class) = name.split_first_chunk()?;
                 self.received = Some(prefetched);
-                return Some((tau.try_into().ok()?, self));
+                return Some((*tau, ClientClass(class.try_into().ok()?), self));
             }
             // Any other frame, or one beyond the limit, ends the stream. The server index would
             // only appear in the error, which is dropped.
@@ -196,21 +200,26 @@ impl PeerConnector {
         PeerConnector { connect, connection: Mutex::new(None) }
     }
 
-    /// Opens the stream of the session with this transcript digest.
-    pub(crate) async fn open(&self, tau: &Tau) -> Result<PeerStream, PeerStreamError> {
-        self.stream(format!("{SESSION_PATH}{}", hex::encode(tau))).await
+    /// Opens the stream of the session with this transcript digest, for a client of this class.
+    pub(crate) async fn open(&self, tau: &Tau, class: ClientClass) -> Result<PeerStream, PeerStreamError> {
+        self.stream(format!("{SESSION_PATH}{}", hex::encode(tau)), class).await
     }
 
     /// Opens a stream for a future session.
     pub(crate) async fn open_prefetch(&self) -> Result<PeerStream, PeerStreamError> {
-        self.stream(PREFETCH_PATH.into()).await
+        self.stream(PREFETCH_PATH.into(), ClientClass::default()).await
     }
 
-    async fn stream(&self, path: String) -> Result<PeerStream, PeerStreamError> {
+    /// The next stream uses a new connection. Streams of the current one run to their end.
+    pub(crate) async fn disconnect(&self) {
+        *self.connection.lock().await = None;
+    }
+
+    async fn stream(&self, path: String, class: ClientClass) -> Result<PeerStream, PeerStreamError> {
         let (number, connection) = self.connected(None).await?;
-        match post(connection, &path).await {
+        match post(connection, &path, class).await {
             // The connection may have broken since its last use, so try once on a new one.
-            Err(PeerStreamError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path).await,
+            Err(PeerStreamError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path, class).await,
             other => other,
         }
     }
@@ -244,9 +253,16 @@ impl PeerConnector {
 }
 
 /// Opens a stream on a connection.
-async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<PeerStream, PeerStreamError> {
+async fn post(
+    mut connection: SendRequest<FrameBody>,
+    path: &str,
+    class: ClientClass,
+) -> Result<PeerStream, PeerStreamError> {
     let (to, body) = frame_channel();
-    let request = Request::post(path).body(body).map_err(|error| PeerStreamError::Broken(error.to_string()))?;
+    let request = Request::post(path)
+        .header(CLASS_HEADER, hex::encode(class.0))
+        .body(body)
+        .map_err(|error| PeerStreamError::Broken(error.to_string()))?;
     let response =
         connection.send_request(request).await.map_err(|error| PeerStreamError::Broken(error.to_string()))?;
     match response.status() {
@@ -261,7 +277,7 @@ async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<Peer
 pub(crate) async fn serve_connection(
     bytes: impl ByteStream + 'static,
     sessions: u32,
-    arrived: impl Fn(Tau, PeerStream) -> Result<(), StatusCode> + Clone + Send + 'static,
+    arrived: impl Fn(Tau, ClientClass, PeerStream) -> Result<(), StatusCode> + Clone + Send + 'static,
     receive_slot: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
 ) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -273,10 +289,18 @@ pub(crate) async fn serve_connection(
                 let mut tau = Tau::default();
                 hex::decode_to_slice(text, &mut tau).ok().map(|()| tau)
             });
-            let taken = match tau {
-                Some(tau) => {
+            let class = request.headers().get(CLASS_HEADER).and_then(|text| {
+                let mut class = [0; CLASS_BYTES];
+                hex::decode_to_slice(text, &mut class).ok().map(|()| ClientClass(class))
+            });
+            let taken = match tau.zip(class) {
+                Some((tau, class)) => {
                     let (taken, session) = oneshot::channel();
-                    match arrived(tau, PeerStream { taken: Some(taken), ..PeerStream::new(to, request.into_body()) }) {
+                    match arrived(
+                        tau,
+                        class,
+                        PeerStream { taken: Some(taken), ..PeerStream::new(to, request.into_body()) },
+                    ) {
                         // Answers only when a session takes the stream. So the peer finds the
                         // frontend that has the session.
                         Ok(()) => session.await.map_err(|_| StatusCode::GONE),
@@ -287,10 +311,10 @@ pub(crate) async fn serve_connection(
                     receive_slot().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(prefetched, permit)| {
                         let stream = PeerStream::new(to, request.into_body());
                         tokio::spawn(async move {
-                            if let Some((tau, stream)) = stream.receive_until_named(prefetched).await {
+                            if let Some((tau, class, stream)) = stream.receive_until_named(prefetched).await {
                                 drop(permit);
                                 // A refused stream is dropped, which ends it.
-                                let _ = arrived(tau, stream);
+                                let _ = arrived(tau, class, stream);
                             }
                         });
                     })

@@ -1,10 +1,11 @@
 //! Runs a shard as a process: loads its rows and serves frontends until a signal.
 
-use super::service::{LoadedShard, ShardServer};
+use super::service::{LoadedShard, ShardHandle, ShardServer};
 use super::tls::ShardTls;
 use crate::config::{ConfigError, Limits};
-use crate::daemon::{DaemonError, stop_signal, unless_stopped};
+use crate::daemon::{DaemonError, Hangups, hangups, stop_signal, unless_stopped};
 use crate::key_file;
+use crate::limits::descriptors;
 use ifonly_bundle::BundlePart;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -40,15 +41,32 @@ pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usi
         return Err(ConfigError::PublicAdmin(admin).into());
     }
     let mut stop = std::pin::pin!(stop_signal().map_err(DaemonError::Signals)?);
+    let hangups = hangups().map_err(DaemonError::Signals)?;
+    descriptors::raise_limit();
     let (limits, listen, admin) = (config.limits, config.listen, config.admin);
+    let (certificate, key) = (config.certificate.clone(), config.key.clone());
     let Some((loaded, tls)) = unless_stopped(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
     let rows = loaded.rows();
     let server = ShardServer::bind(loaded, tls, limits, listen, admin).await?;
+    tokio::spawn(reload_on_hangup(hangups, server.handle(), certificate, key));
     ready(&server, rows.clone());
     tracing::info!(first = rows.start, end = rows.end, "serving rows");
     server.run(stop).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Loads the certificate again at every SIGHUP. If that fails, the previous one stays.
+async fn reload_on_hangup(mut hangups: Hangups, shard: ShardHandle, certificate: PathBuf, key: PathBuf) {
+    while hangups.recv().await.is_some() {
+        match ShardTls::load(&certificate, &key) {
+            Ok(tls) => {
+                shard.replace_certificate(&tls);
+                tracing::info!("reloaded the certificate");
+            }
+            Err(error) => tracing::error!(%error, "reload failed; still using the previous certificate"),
+        }
+    }
 }
 
 /// Loads all files of the configuration. Encodes the records, so their file is not needed

@@ -14,6 +14,8 @@
 mod addresses;
 mod client;
 mod daemon;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod remote_parts;
 pub(crate) mod service;
 pub(crate) mod set;

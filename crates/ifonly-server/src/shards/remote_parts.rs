@@ -8,6 +8,7 @@ use crate::shards::client::{ShardClient, ShardResponse};
 use crate::shards::wire;
 use bytes::{Buf, Bytes};
 use http::Method;
+use ifonly_algebra::lifted::{LiftedDraws, LiftedTables};
 use ifonly_algebra::shuffle::BucketIndices;
 use ifonly_scan::parts::{PartError, RecordPart, RowFunctions, RowPart, Selection, ValueStream};
 use std::ops::Range;
@@ -18,6 +19,7 @@ use zeroize::Zeroize;
 
 /// Paths of a shard.
 pub(crate) const VALUES: &str = "/values";
+pub(crate) const WORDS: &str = "/words";
 pub(crate) const SUMS: &str = "/sums";
 pub(crate) const RECORDS: &str = "/records";
 pub(crate) const IDENTITY: &str = "/shard";
@@ -69,15 +71,16 @@ impl RowPart for RemoteRows {
         functions: &'a RowFunctions,
         bucket_indices: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
-        let body = Bytes::from_owner(wire::values(functions, bucket_indices));
-        let (pieces, received) = mpsc::channel(QUEUED_PIECES);
-        let length = (self.remote.rows.len() * functions.bytes_per_row()) as u64;
-        let shard = self.remote.shard.clone();
-        self.remote.runtime.spawn(async move {
-            let response = shard.request(Method::POST, VALUES, body).await;
-            forward(response, length, shard.address(), &pieces).await;
-        });
-        Ok(Box::new(RemoteValues { part: self, pieces: received, current: Bytes::new() }))
+        Ok(Box::new(self.stream(VALUES, wire::values(functions, bucket_indices), functions.bytes_per_row())))
+    }
+
+    fn lifted_words<'a>(
+        &'a self,
+        tables: &'a LiftedTables,
+        draws: &'a LiftedDraws,
+        bucket_indices: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
+        Ok(Box::new(self.stream(WORDS, wire::words(tables, draws, bucket_indices), size_of::<u32>())))
     }
 
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError> {
@@ -85,6 +88,21 @@ impl RowPart for RemoteRows {
         sums.iter_mut().zip(bytes.as_chunks().0).for_each(|(sum, word)| *sum = u64::from_le_bytes(*word));
         bytes.zeroize();
         Ok(())
+    }
+}
+
+impl RemoteRows {
+    /// Sends a request and returns its response, which has this many bytes per row.
+    fn stream(&self, path: &'static str, body: wire::ZeroizedBytes, bytes_per_row: usize) -> RemoteValues<'_> {
+        let body = Bytes::from_owner(body);
+        let (pieces, received) = mpsc::channel(QUEUED_PIECES);
+        let length = (self.remote.rows.len() * bytes_per_row) as u64;
+        let shard = self.remote.shard.clone();
+        self.remote.runtime.spawn(async move {
+            let response = shard.request(Method::POST, path, body).await;
+            forward(response, length, shard.address(), &pieces).await;
+        });
+        RemoteValues { part: self, pieces: received, current: Bytes::new() }
     }
 }
 
@@ -113,7 +131,7 @@ async fn forward(response: Result<ShardResponse, String>, length: u64, address: 
     }
 }
 
-/// The values of the row functions, as they arrive.
+/// The values or words of the rows, as they arrive.
 struct RemoteValues<'a> {
     part: &'a RemoteRows,
     pieces: mpsc::Receiver<Piece>,

@@ -13,7 +13,7 @@ use crate::http::listener::ServeError;
 use crate::http::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::limits::admission::{AdmissionQueue, RunPermit};
 use crate::limits::eviction::{EvictingPool, PoolSlot};
-use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES};
+use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES, WORDS};
 use crate::tls::mtls_acceptor;
 use crate::tls::mtls_acceptor::MtlsAcceptor;
 use axum::Router;
@@ -30,10 +30,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::shuffle::BucketIndices;
 use ifonly_bundle::BundlePart;
 use ifonly_core::aont;
 use ifonly_core::server_protocol::ServerProtocol;
-use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
+use ifonly_scan::parts::{LocalPart, LocalRecords, PartError, RecordPart, RowPart, ValueStream};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::pin::Pin;
@@ -146,9 +147,27 @@ impl ShardState {
 /// A shard with bound ports that does not serve yet.
 pub struct ShardServer {
     shard: Arc<ShardState>,
-    tls: ShardTls,
+    acceptor: Arc<MtlsAcceptor>,
     listener: TcpListener,
     admin: Option<TcpListener>,
+}
+
+/// Replaces the certificate of a running shard.
+#[derive(Clone)]
+pub struct ShardHandle(Arc<MtlsAcceptor>);
+
+impl std::fmt::Debug for ShardHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ShardHandle(..)")
+    }
+}
+
+impl ShardHandle {
+    /// Presents this certificate from now on and accepts no other. Connections of frontends with
+    /// the previous one end.
+    pub fn replace_certificate(&self, tls: &ShardTls) {
+        self.0.replace(tls.certificates());
+    }
 }
 
 impl std::fmt::Debug for ShardServer {
@@ -177,7 +196,13 @@ impl ShardServer {
         let admission = AdmissionQueue::new(limits.max_concurrent, limits.queue, 100);
         let buffers = EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20));
         let shard = Arc::new(ShardState { loaded, admission, buffers, limits, counts: Counts::default() });
-        Ok(ShardServer { shard, tls, listener, admin })
+        let acceptor = MtlsAcceptor::new(tls.certificates(), "shard");
+        Ok(ShardServer { shard, acceptor, listener, admin })
+    }
+
+    /// A handle to replace the certificate while the shard serves.
+    pub fn handle(&self) -> ShardHandle {
+        ShardHandle(self.acceptor.clone())
     }
 
     /// Address for frontends.
@@ -192,7 +217,7 @@ impl ShardServer {
 
     /// Serves until `stop`, then finishes the running requests.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let ShardServer { shard, tls, listener, admin } = self;
+        let ShardServer { shard, acceptor, listener, admin } = self;
         let (limits, graceful) = (shard.limits, GracefulShutdown::new());
         if let Some(admin) = admin {
             let router = admin_routes(shard.clone());
@@ -205,7 +230,7 @@ impl ShardServer {
             });
         }
         tokio::select! {
-            () = accept(listener, routes(shard), tls.acceptor(), &graceful) => {}
+            () = accept(listener, routes(shard), acceptor, &graceful) => {}
             () = stop => {}
         }
         let limit = Duration::from_secs(limits.shutdown_seconds);
@@ -221,8 +246,12 @@ async fn accept(listener: TcpListener, router: Router, acceptor: Arc<MtlsAccepto
         let (acceptor, service, watcher) =
             (acceptor.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
         tokio::spawn(async move {
-            if let Some(stream) = acceptor.accept(connection).await {
-                let _ = watcher.watch(http().serve_connection(TokioIo::new(stream), service)).await;
+            if let Some((stream, withdrawal)) = acceptor.accept(connection).await {
+                tokio::select! {
+                    biased;
+                    () = withdrawal.withdrawn() => {}
+                    _ = watcher.watch(http().serve_connection(TokioIo::new(stream), service)) => {}
+                }
             }
         });
     }
@@ -238,6 +267,7 @@ fn routes(shard: Arc<ShardState>) -> Router {
     Router::new()
         .route(IDENTITY, get(|State(shard): State<Arc<ShardState>>| async move { identity(&shard) }))
         .route(VALUES, post(|State(shard), request| answer(shard, request, values)))
+        .route(WORDS, post(|State(shard), request| answer(shard, request, words)))
         .route(SUMS, post(|State(shard), request| answer(shard, request, sums)))
         .route(RECORDS, post(|State(shard), request| answer(shard, request, records)))
         .with_state(shard)
@@ -253,7 +283,7 @@ fn admin_routes(shard: Arc<ShardState>) -> Router {
 
 fn identity(shard: &ShardState) -> Response {
     // Serialization of strings and numbers cannot fail.
-    serde_json::to_string(&shard.loaded.identity).unwrap_or_default().into_response()
+    serde_json::to_string(&shard.loaded.identity).expect("an identity is plain data").into_response()
 }
 
 fn metrics(shard: &ShardState) -> Response {
@@ -390,25 +420,47 @@ fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), 
     let part = &shard.loaded.rows;
     let (functions, bucket_indices) = wire::read_values(body, part.max_levels()).ok_or_else(malformed)?;
     let row = functions.bytes_per_row();
-    let mut remaining = part.rows().len() * row;
-    // In stored order, values are computed while they are read and need no buffer.
-    let slot = shard.slot(if bucket_indices.is_some() { remaining } else { 0 });
-    let mut values = part
-        .evaluate(&functions, bucket_indices.as_ref())
-        .map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let slot = reserve(shard, row, bucket_indices.as_ref());
+    let values = part.evaluate(&functions, bucket_indices.as_ref()).map_err(refused)?;
+    stream(values, part.rows().len(), row, slot, begin);
+    Ok(())
+}
+
+fn words(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), ShardRefusal> {
+    let part = &shard.loaded.rows;
+    let (tables, draws, bucket_indices) = wire::read_words(body, part.max_levels()).ok_or_else(malformed)?;
+    let row = size_of::<u32>();
+    let slot = reserve(shard, row, bucket_indices.as_ref());
+    let words = part.lifted_words(&tables, &draws, bucket_indices.as_ref()).map_err(refused)?;
+    stream(words, part.rows().len(), row, slot, begin);
+    Ok(())
+}
+
+fn refused(error: PartError) -> ShardRefusal {
+    ShardRefusal(StatusCode::BAD_REQUEST, error.to_string())
+}
+
+/// Memory of a response with this many bytes per row. In stored order, rows are computed while they
+/// are read and need no buffer.
+fn reserve(shard: &ShardState, row: usize, bucket_indices: Option<&BucketIndices>) -> PoolSlot {
+    shard.slot(if bucket_indices.is_some() { shard.loaded.rows.rows().len() * row } else { 0 })
+}
+
+/// Sends all rows, each in `row` bytes.
+fn stream(mut values: Box<dyn ValueStream + '_>, rows: usize, row: usize, slot: PoolSlot, begin: &mut Begin<'_>) {
+    let mut remaining = rows * row;
     let mut sender = begin(remaining as u64, slot);
     while remaining > 0 {
         let mut piece = vec![0; (PIECE_BYTES / row * row).min(remaining)];
         if let Err(error) = values.read(&mut piece) {
-            tracing::error!(%error, "evaluation of row functions failed");
-            return Ok(());
+            tracing::error!(%error, "the rows of a part could not be computed");
+            return;
         }
         remaining -= piece.len();
         if !sender.send(piece.into()) {
-            return Ok(());
+            return;
         }
     }
-    Ok(())
 }
 
 fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), ShardRefusal> {

@@ -1,7 +1,7 @@
 //! Mutual TLS between the frontends and shards of one server. All of them share one certificate.
 //! Each presents it and accepts no other.
 
-use crate::tls::mtls_acceptor::MtlsAcceptor;
+use crate::tls::mtls_acceptor::Certificates;
 use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -77,9 +77,9 @@ impl ShardTls {
         self.client.clone()
     }
 
-    /// Acceptor for frontends, which must present this certificate.
-    pub(crate) fn acceptor(&self) -> Arc<MtlsAcceptor> {
-        MtlsAcceptor::new(self.server.clone(), self.certificate.clone(), "shard")
+    /// The certificates for a shard, whose frontends must present this certificate.
+    pub(crate) fn certificates(&self) -> Certificates {
+        Certificates { accepting: self.server.clone(), expected: self.certificate.clone() }
     }
 
     /// Whether the other side presented this certificate.

@@ -1,4 +1,5 @@
-//! Requests of a frontend to a shard: row functions to evaluate, tables to sum, records to add.
+//! Requests of a frontend to a shard: row functions to evaluate, lifted words to compute, tables to
+//! sum, records to add.
 //!
 //! Lengths follow from the maximum levels of the features and the rows of the part, which both
 //! sides know. So a request has no length fields, except for the number of row functions, and must
@@ -9,6 +10,9 @@
 //!          0 (1), or 1 (1) and the key of the bucket indices (16)
 //!          number of row functions (1)
 //!          for each: constant (8), kind (1), coefficients (8 each)
+//! words    q (8), p (8), key of the draws (16)
+//!          0 (1), or 1 (1) and the key of the bucket indices (16)
+//!          joined entries of all tables (4 each)
 //! sums     entries of all tables (8 each)
 //! records  key epoch (4), stripes (4; 0 for a subset), bits or factors of the rows of the part
 //! ```
@@ -17,6 +21,7 @@
 //! table (every entry of every feature).
 
 use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::lifted::{LiftedDraws, LiftedFormat, LiftedTables};
 use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
 use ifonly_algebra::shuffle::BucketIndices;
 use ifonly_scan::parts::{RowFunctions, Selection};
@@ -39,13 +44,7 @@ pub(crate) fn values(functions: &RowFunctions, bucket_indices: Option<&BucketInd
         32 + functions.row_functions().iter().map(|function| 9 + 8 * size(function)).sum::<usize>(),
     ));
     bytes.extend(functions.field().q().to_le_bytes());
-    match bucket_indices {
-        None => bytes.push(0),
-        Some(bucket_indices) => {
-            bytes.push(1);
-            bytes.extend(bucket_indices.key());
-        }
-    }
+    push_buckets(&mut bytes, bucket_indices);
     // No truncation: a row program has at most `MAX_ROW_FUNCTIONS` functions.
     bytes.push(functions.row_functions().len() as u8);
     let push = |bytes: &mut ZeroizedBytes, elements: &mut dyn Iterator<Item = &FieldElement>| {
@@ -71,6 +70,48 @@ pub(crate) fn values(functions: &RowFunctions, bucket_indices: Option<&BucketInd
     bytes
 }
 
+fn push_buckets(bytes: &mut ZeroizedBytes, bucket_indices: Option<&BucketIndices>) {
+    match bucket_indices {
+        None => bytes.push(0),
+        Some(bucket_indices) => {
+            bytes.push(1);
+            bytes.extend(bucket_indices.key());
+        }
+    }
+}
+
+/// Encodes tables and draws of a lifted gate and, for a shuffled answer, the bucket indices.
+pub(crate) fn words(
+    tables: &LiftedTables,
+    draws: &LiftedDraws,
+    bucket_indices: Option<&BucketIndices>,
+) -> ZeroizedBytes {
+    let format = tables.format();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(64 + 4 * tables.entries().len()));
+    bytes.extend(format.cost_field().q().to_le_bytes());
+    bytes.extend(format.gate_field().q().to_le_bytes());
+    bytes.extend(draws.key());
+    push_buckets(&mut bytes, bucket_indices);
+    bytes.extend(tables.entries().iter().flat_map(|entry| entry.to_le_bytes()));
+    bytes
+}
+
+/// The content of a `words` request.
+pub(crate) type LiftedRequest = (LiftedTables, LiftedDraws, Option<BucketIndices>);
+
+/// Decodes the output of [`words`] for rows with these maximum levels; `None` if it is malformed.
+pub(crate) fn read_words(bytes: &[u8], max_levels: &[u32]) -> Option<LiftedRequest> {
+    let mut reader = RequestReader(bytes);
+    let format = LiftedFormat::new(reader.number()?, reader.number()?).ok()?;
+    let draws = LiftedDraws::from_key(format.clone(), *reader.take(16)?.first_chunk()?);
+    let bucket_indices = reader.buckets()?;
+    let lengths: Vec<usize> = max_levels.iter().map(|&most| most as usize + 1).collect();
+    let entries = reader.take(4 * lengths.iter().sum::<usize>())?;
+    let entries = entries.as_chunks().0.iter().map(|entry| u32::from_le_bytes(*entry)).collect();
+    let tables = LiftedTables::from_entries(&format, lengths, entries)?;
+    reader.0.is_empty().then_some((tables, draws, bucket_indices))
+}
+
 fn size(function: &RowFunction) -> usize {
     match &function.kind {
         RowFunctionKind::Linear { slope, .. } => 1 + slope.len(),
@@ -91,11 +132,7 @@ pub(crate) fn longest_values(max_levels: &[u32]) -> usize {
 pub(crate) fn read_values(bytes: &[u8], max_levels: &[u32]) -> Option<(RowFunctions, Option<BucketIndices>)> {
     let mut reader = RequestReader(bytes);
     let field = Field::new(reader.number()?).ok()?;
-    let bucket_indices = match reader.byte()? {
-        0 => None,
-        1 => Some(BucketIndices::from_key(*reader.take(16)?.first_chunk()?)),
-        _ => return None,
-    };
+    let bucket_indices = reader.buckets()?;
     let count = reader.byte().filter(|count| (1..=MAX_ROW_FUNCTIONS).contains(count))?;
     let features = max_levels.len();
     let mut functions = vec![];
@@ -175,6 +212,15 @@ impl<'a> RequestReader<'a> {
         Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
+    /// The key of the bucket indices, if there is one.
+    fn buckets(&mut self) -> Option<Option<BucketIndices>> {
+        Some(match self.byte()? {
+            0 => None,
+            1 => Some(BucketIndices::from_key(*self.take(16)?.first_chunk()?)),
+            _ => return None,
+        })
+    }
+
     fn element(&mut self, field: &Field) -> Option<FieldElement> {
         field.element(self.number()?)
     }
@@ -226,6 +272,32 @@ mod tests {
             random.fill(&mut noise);
             noise[..8].copy_from_slice(&65_521u64.to_le_bytes());
             assert!(read_values(&noise, &max_levels).is_none());
+        }
+    }
+
+    #[test]
+    fn lifted_tables_round_trip_and_malformed_requests_are_refused() {
+        let format = LiftedFormat::new(10_007, 13).unwrap();
+        let max_levels = [3, 0, 9];
+        let entries: Vec<u32> = (0..15).map(|entry| format.product() - 1 - entry).collect();
+        let tables = LiftedTables::from_entries(&format, vec![4, 1, 10], entries).unwrap();
+        let draws = LiftedDraws::from_key(format, [9; 16]);
+        let bucket_indices = BucketIndices::from_key([5; 16]);
+        for bucket_indices in [None, Some(&bucket_indices)] {
+            let bytes = words(&tables, &draws, bucket_indices);
+            assert!(bytes.len() <= longest_values(&max_levels));
+            let (back, keys, found) = read_words(&bytes, &max_levels).unwrap();
+            assert!(back == tables && keys.key() == draws.key() && keys.format() == draws.format());
+            assert_eq!(found.as_ref().map(BucketIndices::key), bucket_indices.map(BucketIndices::key));
+            assert!((0..bytes.len()).all(|length| read_words(&bytes[..length], &max_levels).is_none()));
+            assert!(read_words(&[&bytes[..], &[0]].concat(), &max_levels).is_none());
+            assert!(read_words(&bytes, &[3, 0, 8]).is_none());
+            // An invalid modulus, and an entry that is not below q·p.
+            let mut wrong = bytes.to_vec();
+            wrong[8] = 4;
+            assert!(read_words(&wrong, &max_levels).is_none());
+            let last = bytes.len() - 4;
+            assert!(read_words(&[&bytes[..last], &[255; 4]].concat(), &max_levels).is_none());
         }
     }
 

@@ -9,24 +9,27 @@
 //! distinct non-zero point per server, and all sizes are within their limits.
 
 use crate::record::MAX_TEXT;
-use crate::schema::{Schema, nearest, shortened};
-use ifonly_algebra::field::ModulusRule;
+use crate::schema::{LocalizedText, Schema, nearest, shortened};
+use ifonly_algebra::field::{Field, ModulusRule};
+use ifonly_algebra::lifted::LiftedFormat;
 use ifonly_core::aont::MAX_RECORD;
 use ifonly_core::params::{ManifestParams, Params};
 use ifonly_core::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use ifonly_core::scheme::sealed::SealedScheme;
-use ifonly_core::scheme::{self, CostModel, Scheme, sealed};
+use ifonly_core::scheme::{self, CostModel, Scheme, kind};
 use ifonly_core::search::HeaderContext;
-use ifonly_core::signature::{PublicKey, RecordVerifier, SIGNATURE_LENGTH, SignatureContext};
+use ifonly_core::signature::{BundleId, PublicKey, RecordVerifier, SIGNATURE_LENGTH, SignatureContext};
 use ifonly_core::transcript::VERSION;
 use std::sync::Arc;
 
+mod groups;
 mod schemes;
 
+pub use groups::{GROUP_METHOD, GroupTerms};
 pub use schemes::{OfferedScheme, SchemeEntry, scheme_entries};
 
 /// Version of the manifest format.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 /// Maximum bytes of a manifest.
 pub const MAX_JSON: usize = 16 << 20;
 /// Maximum of Σ(R_k + 1). It keeps cost tables small compared with answers.
@@ -48,6 +51,8 @@ pub struct ManifestFields {
     pub protocol: u8,
     /// The dataset.
     pub dataset: Dataset,
+    /// The identifier of this build, drawn at random. Signatures of records are bound to it.
+    pub bundle_id: BundleId,
     /// The features.
     pub schema: Schema,
     /// M, the number of rows.
@@ -80,6 +85,15 @@ pub struct Dataset {
     /// The accept condition in words; `None` if it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
+    /// How a found case is described: "was accepted", "got the loan".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<LocalizedText>,
+    /// Columns that the build excluded by itself, for example because they look like identifiers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<String>,
+    /// How accepted people were grouped; `None` if every record is one person's original row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupTerms>,
 }
 
 /// The operator of one server.
@@ -200,7 +214,15 @@ impl ManifestFields {
         let mut fields = ManifestFields {
             format: FORMAT,
             protocol: VERSION,
-            dataset: Dataset { name: name.into(), version: "1".into(), accepted: None },
+            dataset: Dataset {
+                name: name.into(),
+                version: "1".into(),
+                accepted: None,
+                outcome: None,
+                excluded: vec![],
+                groups: None,
+            },
+            bundle_id: BundleId::default(),
             rows,
             record_length,
             signer: None,
@@ -216,13 +238,25 @@ impl ManifestFields {
         fields
     }
 
-    /// The default cost limit: the largest with which the sum of all features' costs fits into 40
-    /// bits. Clients scale their costs to the limit. 40 bits are enough for weights and counted
-    /// changes, and keep rounding from changing the order of rows.
+    /// The default cost limit: the largest with which a search by tables answers one 32-bit word
+    /// per row, or the largest with 31 bits if there are too many features for that. Clients scale
+    /// their costs to the limit.
     pub fn usual_cost_limit(&self) -> u64 {
-        // Slightly less than 2^40, so that the largest prime below 2^40 exceeds the sum.
-        const SUM: u64 = (1 << 40) - (1 << 10);
-        SUM / self.schema.features().len().max(1) as u64
+        const WITHOUT_WORDS: u32 = 31;
+        let features = self.schema.features().len();
+        match LiftedFormat::largest_bound(features) {
+            Some(bound) => (bound / features.max(1) as u64).max(1),
+            None => self.cost_limit_of_bits(WITHOUT_WORDS),
+        }
+    }
+
+    /// The largest cost limit with which the sum of all features' costs fits into a field of this
+    /// many bits, from 2 to 62.
+    pub fn cost_limit_of_bits(&self, bits: u32) -> u64 {
+        // The largest prime below 2^bits exceeds 2^(bits−1).
+        let field = Field::above(1 << (bits.clamp(2, 62) - 1), ModulusRule::Deployment);
+        let sum = field.map_or(1, |field| field.q() - 1);
+        (sum / self.schema.features().len().max(1) as u64).max(1)
     }
 
     /// Offers all gated schemes that are possible with the other fields. Users need no other
@@ -239,9 +273,8 @@ impl ManifestFields {
 
     /// The context that the signatures of the records are bound to.
     pub fn signature_context(&self) -> SignatureContext {
-        // Serialisation cannot fail: the schema is plain data with strings as keys.
-        let schema = serde_json::to_string(&self.schema).unwrap_or_default();
-        SignatureContext::new(&self.dataset.name, &self.dataset.version, &schema)
+        let schema = serde_json::to_string(&self.schema).expect("a schema is plain data with strings as keys");
+        SignatureContext::new(&self.dataset.name, &self.dataset.version, self.bundle_id, &schema)
     }
 
     /// The parameters of the schemes: the field `params`, the max levels and the rows.
@@ -260,10 +293,7 @@ impl Manifest {
             if offered.iter().any(|earlier| earlier.scheme().name == entry.name) {
                 return refuse("schemes", &entry.name, "the scheme is listed twice");
             }
-            offered.push(match entry.name == sealed::SCHEME.name {
-                true => OfferedScheme::Sealed(sealed(entry, &fields, &params)?.into()),
-                false => OfferedScheme::Scans(instance(entry, &fields, &params)?.into()),
-            });
+            offered.push(self::offered(entry, &fields, &params)?);
         }
         let json = serde_json::to_string(&fields).map_err(|error| ManifestError::Json(error.to_string()))?;
         if json.len() > MAX_JSON {
@@ -343,10 +373,7 @@ impl Manifest {
 
     /// The sealed search, if it is offered.
     pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
-        self.offered.iter().find_map(|offered| match offered {
-            OfferedScheme::Sealed(sealed) => Some(sealed),
-            OfferedScheme::Scans(_) => None,
-        })
+        self.offered.iter().find_map(OfferedScheme::sealed)
     }
 
     /// The offered scheme with this name.
@@ -364,20 +391,23 @@ impl Manifest {
 
     /// The default scheme.
     pub fn default_scheme(&self) -> &OfferedScheme {
-        // `new` found the default scheme, so it is offered and the list is not empty.
-        self.scheme(&self.fields.default_scheme).unwrap_or(&self.offered[0])
+        self.scheme(&self.fields.default_scheme).expect("`new` found the default scheme")
     }
 
     /// Number of servers that the offered schemes use.
     pub fn servers(&self) -> usize {
-        self.offered.iter().map(OfferedScheme::servers).max().unwrap_or(0)
+        self.offered.iter().map(|offered| offered.servers()).max().expect("`new` found the default scheme")
     }
 
     /// The fields that the headers of all searches share.
     pub fn header_context(&self) -> HeaderContext {
-        // `new` refuses an empty list of epochs.
-        let epoch = self.fields.key_epochs.first().copied().unwrap_or_default();
-        HeaderContext { digest: self.digest, epoch, record_length: self.fields.record_length, signer: self.signer() }
+        let epoch = self.fields.key_epochs.first().expect("`new` refuses an empty list of epochs");
+        HeaderContext {
+            digest: self.digest,
+            epoch: *epoch,
+            record_length: self.fields.record_length,
+            signer: self.signer(),
+        }
     }
 }
 
@@ -393,38 +423,46 @@ impl serde::Serialize for Manifest {
     }
 }
 
-fn instance(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Result<SchemeInstance, ManifestError> {
-    let scheme = scheme::named(&entry.name)
-        .ok_or_else(|| unknown_scheme(&entry.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
+/// The scheme of an entry.
+fn offered(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Result<OfferedScheme, ManifestError> {
+    let scheme =
+        kind::find(&entry.name).ok_or_else(|| unknown_scheme(&entry.name, kind::every().map(|scheme| scheme.name)))?;
     let wrap = |source| ManifestError::Scheme { scheme: entry.name.clone(), source };
     check_supports_labels(scheme, &fields.schema)?;
-    let instance = SchemeInstance::with_field(scheme, params.clone(), entry.q, &entry.alphas).map_err(wrap)?;
-    let expected = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).map_err(wrap)?.field().q();
+    let usual = OfferedScheme::usual(scheme, params.clone()).map_err(wrap)?;
+    let offered = match scheme.is_joint() {
+        true => OfferedScheme::Sealed(
+            SealedScheme::new(params.clone()).map_err(wrap)?.with_floor(fields.params.floor).into(),
+        ),
+        false => {
+            let instance = SchemeInstance::with_field(scheme, params.clone(), entry.q, &entry.alphas).map_err(wrap)?;
+            // Another p is refused below.
+            let instance = match entry.p.filter(|&p| usual.gate_modulus() == Some(p)) {
+                Some(p) if entry.q == usual.modulus() => instance.lifted_by(p).map_err(wrap)?,
+                _ => instance,
+            };
+            OfferedScheme::Scans(instance.into())
+        }
+    };
+    let expected = usual.modulus();
     if entry.q != expected {
         return Err(ManifestError::WrongField { scheme: entry.name.clone(), found: entry.q, expected });
     }
-    let (need, have) = (instance.servers(), fields.operators.len());
+    if entry.p != usual.gate_modulus() {
+        let found = entry.p.map_or("absent".into(), |p| p.to_string());
+        let rule = usual.gate_modulus().map_or("absent".into(), |p| p.to_string());
+        return refuse("p", found, format!("must be {rule} for {} with these parameters", scheme.name));
+    }
+    // The points of a field may be chosen; the servers of a joint search have their indices.
+    let points = offered.points();
+    if entry.alphas != points {
+        return refuse("alphas", format!("{:?}", entry.alphas), format!("must be {points:?} for {}", scheme.name));
+    }
+    let (need, have) = (offered.servers(), fields.operators.len());
     if need > have {
         return Err(ManifestError::TooFewOperators { scheme: scheme.name, need, have });
     }
-    Ok(instance)
-}
-
-fn sealed(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Result<SealedScheme, ManifestError> {
-    let wrap = |source| ManifestError::Scheme { scheme: entry.name.clone(), source };
-    let sealed = SealedScheme::new(params.clone()).map_err(wrap)?;
-    let expected = SchemeEntry::for_sealed(&sealed);
-    if entry.q != expected.q {
-        return Err(ManifestError::WrongField { scheme: entry.name.clone(), found: entry.q, expected: expected.q });
-    }
-    if entry.alphas != expected.alphas {
-        return refuse("alphas of sealed", format!("{:?}", entry.alphas), "must be 1, 2, 3");
-    }
-    let (need, have) = (sealed::SERVERS, fields.operators.len());
-    if need > have {
-        return Err(ManifestError::TooFewOperators { scheme: sealed::SCHEME.name, need, have });
-    }
-    Ok(sealed)
+    Ok(offered)
 }
 
 /// Refuses schemes without cost tables if levels of a feature are labels: differences of labels
@@ -452,10 +490,13 @@ fn check_fields(fields: &ManifestFields) -> Result<(), ManifestError> {
     if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
         return Err(ManifestError::Version { what, found, known });
     }
-    let Dataset { name, version, accepted } = &fields.dataset;
+    let Dataset { name, version, accepted, outcome, excluded, groups } = &fields.dataset;
+    if let Some(groups) = groups {
+        groups.check(&fields.schema)?;
+    }
     let urls = fields.operators.iter().filter_map(|operator| operator.url.as_ref());
     let names = fields.operators.iter().map(|operator| &operator.name);
-    for text in [name, version].into_iter().chain(accepted).chain(names).chain(urls) {
+    for text in [name, version].into_iter().chain(accepted).chain(excluded).chain(names).chain(urls) {
         if text.is_empty() || text.len() > MAX_TEXT {
             return refuse(
                 "a text of dataset or operators",
@@ -463,6 +504,9 @@ fn check_fields(fields: &ManifestFields) -> Result<(), ManifestError> {
                 format!("must have 1 to {MAX_TEXT} bytes"),
             );
         }
+    }
+    if let Some(reason) = outcome.as_ref().and_then(LocalizedText::fault) {
+        return refuse("dataset.outcome", "a text", reason);
     }
     if let Err(error) = fields.params().check() {
         return refuse(error.parameter, error.value, error.reason);
@@ -487,6 +531,14 @@ fn check_fields(fields: &ManifestFields) -> Result<(), ManifestError> {
     }
     if fields.params.top_limit == 0 || fields.params.top_limit > MAX_TOP {
         return refuse("top_limit", fields.params.top_limit, format!("must be in 1..={MAX_TOP}"));
+    }
+    if !(1..=fields.rows).contains(&fields.params.floor) {
+        return refuse("floor", fields.params.floor, format!("must be in 1..={}, the rows", fields.rows));
+    }
+    // Only a sealed search counts the matching rows before it answers.
+    let other = fields.schemes.iter().find(|entry| !kind::find(&entry.name).is_some_and(Scheme::is_joint));
+    if let Some(other) = other.filter(|_| fields.params.floor > 1) {
+        return refuse("floor", fields.params.floor, format!("needs sealed as the only scheme, not {}", other.name));
     }
     let mut key_epochs = fields.key_epochs.clone();
     key_epochs.sort_unstable();

@@ -3,9 +3,10 @@
 use crate::schema::Schema;
 use ifonly_algebra::field::ModulusRule;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_core::scheme::Scheme;
+use ifonly_core::scheme::instance::{SchemeInstance, SchemeInstanceError};
+use ifonly_core::scheme::kind::{self, SearchKind};
 use ifonly_core::scheme::sealed::SealedScheme;
-use ifonly_core::scheme::{self, Scheme, sealed};
 use std::sync::Arc;
 
 /// An offered scheme, as listed in the manifest.
@@ -16,6 +17,9 @@ pub struct SchemeEntry {
     pub name: String,
     /// The modulus of the field; for a sealed search the power of two that sums are reduced by.
     pub q: u64,
+    /// The modulus of the gate, if it is lifted: violations are shared modulo p, costs modulo q.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<u64>,
     /// The evaluation point of each server, in order; for a sealed search its index.
     pub alphas: Vec<i64>,
 }
@@ -24,37 +28,23 @@ pub struct SchemeEntry {
 /// servers. With `verified`, only schemes that can be verified are possible.
 pub fn scheme_entries(schema: &Schema, params: &Params, servers: usize) -> Vec<SchemeEntry> {
     let supports_labels = |scheme: &&'static Scheme| crate::manifest::check_supports_labels(scheme, schema).is_ok();
-    let schemes = scheme::ALL.iter().copied().filter(supports_labels);
     // An error means that the scheme is not possible: its field would be too large, it needs too
     // many servers or it cannot be verified. With invalid parameters no scheme is possible;
     // `Manifest::new` names the parameter.
-    let instances =
-        schemes.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
-    let entries = instances.filter(|instance| instance.servers() <= servers).map(|instance| SchemeEntry::of(&instance));
-    let sealed = SealedScheme::new(params.clone()).ok().filter(|_| sealed::SERVERS <= servers);
-    entries.chain(sealed.map(|sealed| SchemeEntry::for_sealed(&sealed))).collect()
+    let usual = |scheme| OfferedScheme::usual(scheme, params.clone()).ok();
+    let possible = kind::every().filter(supports_labels).filter_map(usual);
+    possible.filter(|offered| offered.servers() <= servers).map(|offered| SchemeEntry::of(&*offered)).collect()
 }
 
 impl SchemeEntry {
-    /// The entry of a scheme instance.
-    pub fn of(instance: &SchemeInstance) -> SchemeEntry {
-        let field = instance.field();
-        SchemeEntry {
-            name: instance.scheme().name.into(),
-            q: field.q(),
-            alphas: instance.points().iter().map(|&point| field.signed(point)).collect(),
-        }
-    }
-
-    /// The entry of a sealed search.
-    pub fn for_sealed(sealed: &SealedScheme) -> SchemeEntry {
-        let alphas = (1..=sealed::SERVERS as i64).collect();
-        // The shift cannot overflow: a sealed search has at most 63 bits.
-        SchemeEntry { name: sealed::SCHEME.name.into(), q: 1 << sealed.bits(), alphas }
+    /// The entry of a scheme of any kind.
+    pub fn of(kind: &dyn SearchKind) -> SchemeEntry {
+        let (q, p) = (kind.modulus(), kind.gate_modulus());
+        SchemeEntry { name: kind.scheme().name.into(), q, p, alphas: kind.points() }
     }
 }
 
-/// An offered scheme, ready to use.
+/// An offered scheme, ready to use. What does not depend on its kind is in [`SearchKind`].
 #[derive(Clone, Debug)]
 pub enum OfferedScheme {
     /// Servers scan all rows, and the client decodes their costs.
@@ -63,29 +53,24 @@ pub enum OfferedScheme {
     Sealed(Arc<SealedScheme>),
 }
 
+impl std::ops::Deref for OfferedScheme {
+    type Target = dyn SearchKind;
+
+    fn deref(&self) -> &(dyn SearchKind + 'static) {
+        match self {
+            OfferedScheme::Scans(instance) => &**instance,
+            OfferedScheme::Sealed(sealed) => &**sealed,
+        }
+    }
+}
+
 impl OfferedScheme {
-    /// The scheme.
-    pub fn scheme(&self) -> &'static Scheme {
-        match self {
-            OfferedScheme::Scans(instance) => instance.scheme(),
-            OfferedScheme::Sealed(_) => sealed::SCHEME,
-        }
-    }
-
-    /// The parameters.
-    pub fn params(&self) -> &Params {
-        match self {
-            OfferedScheme::Scans(instance) => instance.params(),
-            OfferedScheme::Sealed(sealed) => sealed.params(),
-        }
-    }
-
-    /// Number of servers that the scheme uses.
-    pub fn servers(&self) -> usize {
-        match self {
-            OfferedScheme::Scans(instance) => instance.servers(),
-            OfferedScheme::Sealed(_) => sealed::SERVERS,
-        }
+    /// A scheme with the usual modulus and points for these parameters.
+    pub fn usual(scheme: &'static Scheme, params: Params) -> Result<OfferedScheme, SchemeInstanceError> {
+        Ok(match scheme.is_joint() {
+            true => OfferedScheme::Sealed(SealedScheme::new(params)?.into()),
+            false => OfferedScheme::Scans(SchemeInstance::new(scheme, params, ModulusRule::Deployment)?.into()),
+        })
     }
 
     /// The scheme instance, unless this is a sealed search.
@@ -93,6 +78,14 @@ impl OfferedScheme {
         match self {
             OfferedScheme::Scans(instance) => Some(instance),
             OfferedScheme::Sealed(_) => None,
+        }
+    }
+
+    /// The sealed search, if this is one.
+    pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
+        match self {
+            OfferedScheme::Scans(_) => None,
+            OfferedScheme::Sealed(sealed) => Some(sealed),
         }
     }
 }

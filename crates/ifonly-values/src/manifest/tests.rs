@@ -23,6 +23,10 @@ fn names(fields: &ManifestFields) -> Vec<&str> {
     fields.schemes.iter().map(|entry| entry.name.as_str()).collect()
 }
 
+fn entry<'a>(fields: &'a mut ManifestFields, name: &str) -> &'a mut SchemeEntry {
+    fields.schemes.iter_mut().find(|entry| entry.name == name).unwrap()
+}
+
 #[test]
 fn the_canonical_form_round_trips_and_fixes_the_digest() {
     let manifest = Manifest::new(fields(2)).unwrap();
@@ -41,10 +45,10 @@ fn the_canonical_form_round_trips_and_fixes_the_digest() {
 #[test]
 fn the_canonical_form_lists_all_fields_in_order_at_the_top_level() {
     let json = Manifest::new(fields(2)).unwrap().json().to_owned();
-    let names = "format protocol dataset schema rows record_length signer threshold silent lying shuffle verified weight_limit \
+    let names = "format protocol dataset bundle_id schema rows record_length signer threshold silent lying shuffle verified weight_limit \
                   immutable_limit d_min exponent cost_limit top_limit schemes default_scheme key_epochs operators";
     let params = "\"record_length\":64,\"signer\":null,\"threshold\":1,\"silent\":0,\"lying\":0,\"shuffle\":true,\"verified\":false,\
-                 \"weight_limit\":10,\"immutable_limit\":2,\"d_min\":1,\"exponent\":4,\"cost_limit\":549755813376,\"top_limit\":10,\
+                 \"weight_limit\":10,\"immutable_limit\":2,\"d_min\":1,\"exponent\":4,\"cost_limit\":134217699,\"top_limit\":10,\
                  \"schemes\":[";
     assert!(json.contains(params), "{json}");
     let offsets: Vec<usize> = names
@@ -113,7 +117,7 @@ fn more_than_two_categories_need_cost_tables() {
     fields.offer_all();
     assert_eq!(names(&fields), ["table", "gated-costs", "gated-tables", "sealed"]);
     assert!(Manifest::new(fields.clone()).is_ok());
-    fields.schemes.push(SchemeEntry { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
+    fields.schemes.push(SchemeEntry { name: "baseline".into(), q: 32_749, p: None, alphas: vec![1, -1] });
     assert!(matches!(Manifest::new(fields), Err(ManifestError::NeedsTables { scheme: "baseline", .. })));
 }
 
@@ -149,11 +153,17 @@ fn errors_name_what_is_wrong() {
     says(&|c| c.schemes[0].q = 65_521, "the deployment rule gives");
     says(&|c| c.schemes[0].q = 32_750, "baseline");
     says(&|c| c.schemes[0].q = 251, "must exceed");
+    says(&|c| c.schemes[0].p = Some(13), "p = 13: must be absent for baseline");
+    says(&|c| entry(c, "gated-tables").p = None, "p = absent: must be 13 for gated-tables");
+    says(&|c| entry(c, "gated-ranges").p = Some(31), "p = 31: must be 13 for gated-ranges");
     says(&|c| c.schemes[0].alphas = vec![1, 1], "same α");
     says(&|c| c.schemes[0].alphas = vec![1, 0], "α = 0");
     says(&|c| c.schemes[0].alphas = vec![1], "needs 2 servers");
     says(&|c| c.schemes[1] = c.schemes[0].clone(), "twice");
     says(&|c| (*c, c.params.verified) = (fields(4), true), "cannot be verified");
+    says(&|c| c.params.floor = 0, "floor = 0: must be in 1..=");
+    says(&|c| c.params.floor = c.rows + 1, "the rows");
+    says(&|c| c.params.floor = 2, "needs sealed as the only scheme, not baseline");
     says(&|c| drop(c.operators.pop()), "needs 2 servers, but the number of servers is 1");
 }
 
@@ -163,7 +173,7 @@ fn the_default_cost_limit_suffices_for_weights_deviations_and_counted_changes() 
     let schema = Schema::new(vec![numeric("income"), Feature { deviation, ..numeric("debt") }]).unwrap();
     let manifest = Manifest::new(ManifestFields::new("loans", schema.clone(), 10, 64, 2)).unwrap();
     let instance = manifest.default_scheme().scans().unwrap();
-    assert_eq!(instance.field().bits(), 40);
+    assert_eq!((instance.field().bits(), instance.output_field(0).q()), (28, 13));
     let own: Vec<EncodedValue> =
         schema.features().iter().zip([0, 100]).map(|(feature, level)| feature.at_level(level)).collect();
     for metric in [Metric::L1, Metric::L2, Metric::Mad, Metric::Count] {
@@ -176,6 +186,23 @@ fn the_default_cost_limit_suffices_for_weights_deviations_and_counted_changes() 
 }
 
 #[test]
+fn weights_that_make_rounding_matter_are_noted() {
+    let mut fields = fields(2);
+    fields.params.cost_limit = 100_000;
+    fields.offer_all();
+    let manifest = Manifest::new(fields).unwrap();
+    let instance = manifest.instance("gated-tables").unwrap();
+    let schema = manifest.schema();
+    for (weight, noted) in [(1.0, false), (100.0, false), (1000.0, true)] {
+        let mut wishes = Wishes::new(schema);
+        wishes.weight("debt", weight).unwrap();
+        let compiled = wishes.compile(&schema.lowest_levels(), instance.scheme(), instance.params()).unwrap();
+        let mut texts = compiled.notes.iter().map(ToString::to_string);
+        assert_eq!(texts.any(|text| text.starts_with("costs of income are so small")), noted, "{weight}");
+    }
+}
+
+#[test]
 fn verified_deployments_offer_only_schemes_that_can_be_verified() {
     let mut fields = fields(4);
     fields.params.verified = true;
@@ -184,7 +211,7 @@ fn verified_deployments_offer_only_schemes_that_can_be_verified() {
     assert!(!names(&fields).iter().any(|name| name.contains("mask")), "r = 0 would remove the mask");
     assert!(Manifest::new(fields.clone()).is_ok());
     // Clients refuse a manifest that offers such a scheme nevertheless.
-    fields.schemes = vec![SchemeEntry { name: "mask".into(), q: 32_749, alphas: vec![1, -1] }];
+    fields.schemes = vec![SchemeEntry { name: "mask".into(), q: 32_749, p: None, alphas: vec![1, -1] }];
     assert!(Manifest::new(fields).unwrap_err().to_string().contains("r = 0"));
 }
 
@@ -205,4 +232,39 @@ fn doubles_have_the_text_of_the_canonical_form() {
     let numbers = [18.0, 0.1, 1e15, 1e16, 123_456_789_012_345_680.0, 1e-5, 1e-7, 2.5e-10, 5e-324];
     let text = "[18.0,0.1,1000000000000000.0,1e+16,1.2345678901234568e+17,0.00001,1e-7,2.5e-10,5e-324]";
     assert_eq!(serde_json::to_string(&numbers).unwrap(), text);
+}
+
+#[test]
+fn groups_are_optional_and_checked() {
+    let terms = GroupTerms {
+        method: GROUP_METHOD.into(),
+        k: 10,
+        keep: vec!["income".into()],
+        sensitive: vec!["debt".into()],
+        l: 2,
+        left_out: 30,
+    };
+    let with = |change: &dyn Fn(&mut GroupTerms)| {
+        let mut fields = fields(2);
+        let mut terms = terms.clone();
+        change(&mut terms);
+        fields.dataset.groups = Some(terms);
+        Manifest::new(fields).map(|manifest| manifest.json().to_owned())
+    };
+    let json = with(&|_| {}).unwrap();
+    assert!(
+        json.contains(
+            r#""groups":{"method":"cuts-mdav","k":10,"keep":["income"],"sensitive":["debt"],"l":2,"left_out":30}}"#
+        ),
+        "{json}"
+    );
+    assert_eq!(Manifest::from_json(json.as_bytes()).unwrap().json(), json);
+    assert!(!Manifest::new(fields(2)).unwrap().json().contains("groups"));
+    let refused = |change: &dyn Fn(&mut GroupTerms)| with(change).unwrap_err().to_string();
+    assert!(refused(&|terms| terms.method = "mean".into()).contains("groups.method"));
+    assert!(refused(&|terms| terms.k = 1).contains("groups.k"));
+    assert!(refused(&|terms| terms.l = 11).contains("groups.l"));
+    assert!(refused(&|terms| terms.sensitive.clear()).contains("groups.l"));
+    assert!(refused(&|terms| terms.left_out = 3).contains("multiple of k"));
+    assert!(refused(&|terms| terms.keep = vec!["age".into()]).contains("no such column"));
 }

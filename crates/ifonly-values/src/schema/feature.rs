@@ -7,11 +7,14 @@
 //!   More categories have their index as level, which only cost tables can compare.
 
 use super::SchemaError;
+use super::level_text::LevelText;
+use super::localized::{LocalizedText, Phrases};
 use super::notation::Notation;
 use super::scale::{Interval, Scale};
 use super::value::{Value, find, is_missing, not_permitted, shortened};
 use crate::record::MAX_TEXT;
 use ifonly_core::params::Params;
+use std::collections::BTreeMap;
 
 /// A feature of the database.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -21,12 +24,15 @@ pub struct Feature {
     pub name: String,
     /// The kind of its values.
     pub kind: FeatureKind,
+    /// The name that users read instead of the feature's name.
+    #[serde(default)]
+    pub label: Option<LocalizedText>,
     /// The unit of its numbers, for display.
     #[serde(default)]
-    pub unit: Option<String>,
+    pub unit: Option<LocalizedText>,
     /// The meaning of the feature, for display.
     #[serde(default)]
-    pub description: Option<String>,
+    pub description: Option<LocalizedText>,
     /// The value that replaces a missing value.
     #[serde(default)]
     pub default: Option<String>,
@@ -41,6 +47,23 @@ pub struct Feature {
     /// For one-hot features: the column and the category of this feature.
     #[serde(default)]
     pub one_hot: Option<OneHot>,
+    /// The section of forms that the feature belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<LocalizedText>,
+    /// Phrases for a higher and a lower value.
+    #[serde(default, skip_serializing_if = "Phrases::is_empty")]
+    pub phrases: Phrases,
+    /// The labels of words; of a one-hot feature, that of its category.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub word_labels: BTreeMap<String, LocalizedText>,
+    /// Whether the last category means "mixed": a group of people without a majority word. It
+    /// satisfies no wish about this feature, and no profile can have it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub mixed: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The kind of the values of a feature.
@@ -126,12 +149,17 @@ impl Feature {
         Feature {
             name: name.into(),
             kind,
+            label: None,
             unit: None,
             description: None,
             default: None,
             deviation: None,
             suggest_immutable: false,
             one_hot: None,
+            section: None,
+            phrases: Phrases::default(),
+            word_labels: BTreeMap::new(),
+            mixed: false,
         }
     }
 
@@ -178,9 +206,20 @@ impl Feature {
         }
     }
 
+    /// The words that a person can have: all words but "mixed".
+    pub fn own_words(&self) -> &[String] {
+        let words = self.words();
+        &words[..words.len() - usize::from(self.mixed && self.one_hot.is_none())]
+    }
+
+    /// Whether a level means "mixed".
+    pub fn is_mixed(&self, level: u32) -> bool {
+        self.mixed && level == self.max_level()
+    }
+
     /// The value range: highest minus lowest number, the number of steps between ranks, or 1 for a
     /// categorical feature.
-    pub(crate) fn value_range(&self) -> f64 {
+    pub fn value_range(&self) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
             FeatureKind::Ordinal { .. } => self.max_level().into(),
@@ -189,7 +228,7 @@ impl Feature {
     }
 
     /// The number, limited to the bounds.
-    pub(crate) fn bounded(&self, number: f64) -> f64 {
+    pub fn bounded(&self, number: f64) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => number.clamp(scale.bounds().0, scale.bounds().1),
             _ => number,
@@ -213,19 +252,18 @@ impl Feature {
     }
 
     /// The interval or the word of a level, as text for users.
-    pub fn show_level(&self, level: u32) -> Option<String> {
+    pub fn show_level(&self, level: u32) -> Option<LevelText> {
         let FeatureKind::Numeric { notation, .. } = &self.kind else {
-            return self.decode_level(level).map(|value| value.to_string());
+            return self.decode_level(level).map(|value| LevelText::Value(value.to_string()));
         };
         let Interval { low, high } = self.interval(level)?;
-        Some(match (low == high, low.is_finite(), high.is_finite()) {
-            (true, ..) => notation.write(low),
-            _ if low > 0.0 && low < f64::MIN_POSITIVE => {
-                format!("more than {} to {}", notation.write(0.0), notation.write(high))
+        let end = |number: f64| number.is_finite().then(|| notation.write(number));
+        Some(match low == high {
+            true => LevelText::Value(notation.write(low)),
+            false if low > 0.0 && low < f64::MIN_POSITIVE => {
+                LevelText::Above { above: notation.write(0.0), high: notation.write(high) }
             }
-            (_, false, _) => format!("below {}", notation.write(high)),
-            (_, _, false) => format!("{} and above", notation.write(low)),
-            _ => format!("{} to {}", notation.write(low), notation.write(high)),
+            false => LevelText::Range { low: end(low), high: end(high) },
         })
     }
 
@@ -267,14 +305,28 @@ impl Feature {
         text: &str,
     ) -> Result<EncodedValue, SchemaError> {
         let (min, max) = scale.bounds();
-        let number = number.filter(|number| number.is_finite()).ok_or_else(|| SchemaError::NotANumber {
-            feature: self.name.clone(),
-            value: shortened(text),
-            expected: notation.example(),
-            min: notation.write(min),
-            max: notation.write(max),
+        let number = number.filter(|number| number.is_finite()).ok_or_else(|| {
+            let (feature, value) = (self.name.clone(), shortened(text));
+            if let Some([first, second]) = notation.two_readings(text) {
+                let (first, second) = (notation.write(first), notation.write(second));
+                return SchemaError::TwoReadings { feature, value, first, second };
+            }
+            let (expected, min, max) = (notation.example(), notation.write(min), notation.write(max));
+            SchemaError::NotANumber { feature, value, expected, min, max }
         })?;
         Ok(EncodedValue { level: scale.level(number), clamped: number < min || number > max, number: Some(number) })
+    }
+
+    /// The error for a value that is no number or rank of the feature. A missing value is no bound,
+    /// even if it has a default.
+    pub(crate) fn not_a_bound(&self, value: &Value) -> SchemaError {
+        match &self.kind {
+            FeatureKind::Numeric { scale, notation } => {
+                let error = self.encode_number(scale, notation, None, &value.to_string()).err();
+                error.unwrap_or_else(|| SchemaError::Missing { feature: self.column().into() })
+            }
+            _ => not_permitted(&self.name, value, self.words()),
+        }
     }
 
     /// A level encoded by itself: its number is the middle of its interval.
@@ -330,11 +382,11 @@ impl Feature {
             return Err(self.invalid("the name is empty"));
         }
         let one_hot = self.one_hot.iter().flat_map(|part| [&part.column, &part.category]);
-        let optional = [&self.unit, &self.description, &self.default].into_iter().flatten();
-        let mut texts = [&self.name].into_iter().chain(self.words()).chain(one_hot).chain(optional);
+        let mut texts = [&self.name].into_iter().chain(self.words()).chain(one_hot).chain(&self.default);
         if texts.any(|text| text.len() > MAX_TEXT) {
             return Err(self.invalid(format!("a text is too long; the maximum is {MAX_TEXT} bytes")));
         }
+        self.check_texts()?;
         // Scales are checked when they are created.
         if !matches!(self.kind, FeatureKind::Numeric { .. }) {
             self.check_words()?;
@@ -348,6 +400,9 @@ impl Feature {
         }
         if self.deviation.is_some_and(|deviation| !(deviation.value.is_finite() && deviation.value > 0.0)) {
             return Err(self.invalid("the deviation must be finite and greater than 0"));
+        }
+        if self.mixed && !(self.is_categorical() && (self.one_hot.is_some() || self.words().len() > 2)) {
+            return Err(self.invalid("only categories can be mixed, and at least two others are needed"));
         }
         if let Some(part) = &self.one_hot {
             if !self.is_categorical() || self.words().len() != 2 {
@@ -365,6 +420,28 @@ impl Feature {
             Some(Ok(encoded)) if encoded.clamped => Err(self.invalid("the default is outside the bounds")),
             _ => Ok(()),
         }
+    }
+
+    /// Checks the texts for users.
+    fn check_texts(&self) -> Result<(), SchemaError> {
+        let texts = [&self.label, &self.unit, &self.description, &self.section].into_iter().flatten();
+        let mut texts = texts.chain(self.phrases.all()).chain(self.word_labels.values());
+        let fault = texts.find_map(LocalizedText::fault).or_else(|| self.phrases.fault());
+        if let Some(reason) = fault {
+            return Err(self.invalid(reason));
+        }
+        let is_word = |word: &&String| {
+            self.words().contains(word) || self.one_hot.as_ref().is_some_and(|part| part.category == **word)
+        };
+        match self.word_labels.keys().find(|word| !is_word(word)) {
+            Some(word) => Err(self.invalid(format!("the label of {:?} belongs to no value", shortened(word)))),
+            None => Ok(()),
+        }
+    }
+
+    /// The name for users.
+    pub fn label(&self, language: &str) -> &str {
+        self.label.as_ref().map_or_else(|| self.column(), |label| label.in_language(language))
     }
 
     fn check_words(&self) -> Result<(), SchemaError> {

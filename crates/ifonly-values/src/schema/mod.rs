@@ -10,6 +10,8 @@
 
 mod decimal;
 mod feature;
+mod level_text;
+mod localized;
 mod notation;
 mod round_edges;
 mod scale;
@@ -18,8 +20,10 @@ mod value;
 
 pub use decimal::Decimal;
 pub use feature::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, OneHot};
+pub use level_text::LevelText;
+pub use localized::{LocalizedText, Phrases};
 pub use notation::Notation;
-pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout};
+pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleError, ScaleLayout};
 pub use suggestion::nearest;
 pub(crate) use value::shortened;
 pub use value::{Value, is_missing};
@@ -81,6 +85,18 @@ pub enum SchemaError {
         min: String,
         /// The upper bound, as text.
         max: String,
+    },
+    /// The value is one number with the separators of the column and another without them.
+    #[error("feature {feature:?}: {value:?} can mean {first} or {second}; write {first} or {second}")]
+    TwoReadings {
+        /// The name of the feature.
+        feature: String,
+        /// The given value, shortened.
+        value: String,
+        /// The reading with the separators of the column, in its notation.
+        first: String,
+        /// The reading as a plain number, in the notation of the column.
+        second: String,
     },
     /// The value is not one of the words of the feature.
     #[error("feature {feature:?}: {value:?} is not permitted; use one of {permitted}")]
@@ -182,6 +198,11 @@ impl Schema {
         columns
     }
 
+    /// The lowest level of every feature. For a one-hot column this is no valid value.
+    pub fn lowest_levels(&self) -> Vec<EncodedValue> {
+        self.features.iter().map(|feature| feature.at_level(0)).collect()
+    }
+
     /// Whether the levels of some feature are labels. Then only schemes with cost tables can be
     /// used.
     pub fn needs_tables(&self) -> bool {
@@ -219,6 +240,19 @@ impl Schema {
             self.encode_column(&column, &value, &mut levels)?;
         }
         Ok(levels)
+    }
+
+    /// Refuses the level "mixed", which a group of people can have but one person cannot.
+    pub fn refuse_mixed(&self, levels: &[EncodedValue]) -> Result<(), SchemaError> {
+        let mut encoded = self.features.iter().zip(levels);
+        match encoded.find(|(feature, encoded)| feature.is_mixed(encoded.level)) {
+            None => Ok(()),
+            Some((feature, encoded)) => {
+                let value = feature.decode_level(encoded.level).unwrap_or_else(|| Value::from(""));
+                let reason = feature.one_hot.as_ref().map_or(value, |part| Value::from(part.category.as_str()));
+                Err(value::not_permitted(feature.column(), &reason, feature.own_words()))
+            }
+        }
     }
 
     fn unknown(&self, name: &str) -> SchemaError {

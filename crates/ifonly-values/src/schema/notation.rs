@@ -37,11 +37,21 @@ impl Notation {
         match self {
             Notation::Plain => plain(text),
             Notation::Formatted { prefix, suffix, thousands, decimal } => {
-                formatted(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text))
+                let is_clear = |_: &f64| self.two_readings(text).is_none();
+                formatted(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text).filter(is_clear))
             }
             Notation::Date => days(text),
             Notation::Timestamp => seconds(text),
         }
+    }
+
+    /// The two readings of a plain number to which the separators of the column would give another
+    /// value: that of the column first. Such a text is refused.
+    pub(crate) fn two_readings(&self, text: &str) -> Option<[f64; 2]> {
+        let Notation::Formatted { thousands, decimal, .. } = self else { return None };
+        let text = text.trim();
+        let (separated, plain) = (formatted(text, "", "", *thousands, *decimal)?, plain(text)?);
+        (separated != plain).then_some([separated, plain])
     }
 
     /// Writes a number.
@@ -203,6 +213,9 @@ mod tests {
         );
         let german =
             Notation::Formatted { prefix: String::new(), suffix: "€".into(), thousands: Some('.'), decimal: ',' };
+        // 1.5 or 1500: both readings are possible.
+        assert_eq!((german.two_readings("1.500"), german.two_readings("1.5")), (Some([1500.0, 1.5]), None));
+        assert_eq!((german.read("1.500"), german.read("1.5"), german.read("1500")), (None, Some(1.5), Some(1500.0)));
         assert_eq!((german.read("1.234,5 €"), german.write(1234.5)), (Some(1234.5), "1.234,5€".into()));
         assert_eq!((Notation::Plain.read("1,5"), Notation::Plain.write(0.1 + 0.2)), (None, "0.3".into()));
         assert!(Notation::Plain.read("-0").is_some_and(f64::is_sign_positive));

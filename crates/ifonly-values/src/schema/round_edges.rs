@@ -9,7 +9,7 @@
 //! other levels are ever shorter steps towards zero, so that wishes can distinguish small numbers.
 
 use crate::schema::decimal::Decimal;
-use crate::schema::scale::{EdgeRun, Scale, ScaleLayout};
+use crate::schema::scale::{EdgeRun, Scale, ScaleError, ScaleLayout};
 
 /// The permitted steps, and the largest step in relation to a number.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ impl Ladder {
 
 impl Scale {
     /// A scale with round edges, shorter steps towards zero and at most `most` intervals.
-    pub fn round(min: f64, max: f64, most: u32) -> Result<Scale, String> {
+    pub fn round(min: f64, max: f64, most: u32) -> Result<Scale, ScaleError> {
         check_bounds(min, max)?;
         // With few intervals, coarser steps leave more of them for small numbers.
         let ladder = match most {
@@ -81,7 +81,7 @@ impl Scale {
     }
 
     /// A scale with equal round steps and at most `most` intervals.
-    pub fn equal_steps(min: f64, max: f64, most: u32) -> Result<Scale, String> {
+    pub fn equal_steps(min: f64, max: f64, most: u32) -> Result<Scale, ScaleError> {
         check_bounds(min, max)?;
         // The first and the last edge are rounded outwards, which may add an interval at each end.
         let step = FINE.dividing(max - min, most.saturating_sub(2).max(1));
@@ -89,10 +89,10 @@ impl Scale {
     }
 
     /// A logarithmic scale: round edges whose steps are about proportional to the number.
-    pub fn logarithmic(min: f64, max: f64, most: u32) -> Result<Scale, String> {
+    pub fn logarithmic(min: f64, max: f64, most: u32) -> Result<Scale, ScaleError> {
         check_bounds(min, max)?;
         if min <= 0.0 {
-            return Err(format!("a logarithmic scale needs bounds greater than 0, but they are {min} and {max}"));
+            return Err(ScaleError::NotPositive { min, max });
         }
         [200, 100, 50, 20, 10]
             .into_iter()
@@ -102,20 +102,20 @@ impl Scale {
                 stepped(min, max, first, last, ladder).ok()
             })
             .find(|scale| scale.max_level() < most)
-            .ok_or_else(|| format!("a logarithmic scale from {min} to {max} needs more than {most} levels"))
+            .ok_or(ScaleError::TooFewLevels { min, max, most })
     }
 }
 
-fn check_bounds(min: f64, max: f64) -> Result<(), String> {
+fn check_bounds(min: f64, max: f64) -> Result<(), ScaleError> {
     match min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max {
         true => Ok(()),
-        false => Err(format!("the bounds {min} and {max} must be finite and in order")),
+        false => Err(ScaleError::Bounds { min, max }),
     }
 }
 
 /// A scale with edges from `min` to `max`, both rounded outwards. The steps are `shortest` around
 /// zero and increase to `longest`.
-fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) -> Result<Scale, String> {
+fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) -> Result<Scale, ScaleError> {
     // The pieces of the number line in ascending order: each ends where the next one begins.
     let outer = |step: Step| if step == longest { f64::INFINITY } else { ladder.limit(step + 1) };
     let mut pieces: Vec<(f64, f64, Step)> = vec![];
@@ -137,7 +137,7 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
         let number = ladder.number(step);
         let (first, last) = ((low / number + 1e-9).floor(), (high / number - 1e-9).ceil());
         if first.abs().max(last.abs()) > 9e15 {
-            return Err(format!("the numbers from {min} to {max} are too close together for round steps"));
+            return Err(ScaleError::TooClose { min, max });
         }
         let decimal = ladder.decimal(step);
         from.get_or_insert(Decimal::from_units(
@@ -146,7 +146,7 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
         ));
         runs.push(EdgeRun { step: decimal, count: (last - first) as u32 });
     }
-    let from = from.flatten().ok_or_else(|| "a value or an edge has more than 18 digits".to_owned())?;
+    let from = from.flatten().ok_or(ScaleError::TooManyDigits)?;
     Scale::new(ScaleLayout::Edges { from, runs })
 }
 

@@ -126,17 +126,69 @@ impl PartialEq for Scale {
     }
 }
 
+/// Why a scale is invalid.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScaleError {
+    /// The values or edges are not in order.
+    #[error("the values or edges must be finite and strictly increasing")]
+    NotIncreasing,
+    /// The bounds are not in order.
+    #[error("min = {min} and max = {max} must be finite and in order")]
+    Bounds {
+        /// The lower bound.
+        min: f64,
+        /// The upper bound.
+        max: f64,
+    },
+    /// The scale has no level, or more than a row can store.
+    #[error("the largest level is {0}, but must be 1 to {most}", most = Params::MAX_RANGE)]
+    MaxLevel(u32),
+    /// The layout lists too many levels.
+    #[error("{0} levels are too many; the maximum is {most}", most = Params::MAX_RANGE)]
+    TooManyLevels(u64),
+    /// A number is too long.
+    #[error("a value or an edge has more than 18 digits")]
+    TooManyDigits,
+    /// A logarithmic scale that includes zero.
+    #[error("a logarithmic scale needs bounds greater than 0, but they are {min} and {max}")]
+    NotPositive {
+        /// The lower bound.
+        min: f64,
+        /// The upper bound.
+        max: f64,
+    },
+    /// A logarithmic scale with too few levels.
+    #[error("a logarithmic scale from {min} to {max} needs more than {most} levels")]
+    TooFewLevels {
+        /// The lower bound.
+        min: f64,
+        /// The upper bound.
+        max: f64,
+        /// The largest number of levels.
+        most: u32,
+    },
+    /// The bounds differ too little for their size.
+    #[error("the numbers from {min} to {max} are too close together for round steps")]
+    TooClose {
+        /// The lower bound.
+        min: f64,
+        /// The upper bound.
+        max: f64,
+    },
+}
+
 impl Scale {
     /// Checks a layout. The error says why it is refused.
-    pub fn new(layout: ScaleLayout) -> Result<Scale, String> {
+    pub fn new(layout: ScaleLayout) -> Result<Scale, ScaleError> {
         let numbers = numbers(&layout)?;
         if !numbers.windows(2).all(|pair| pair[0] < pair[1]) || numbers.iter().any(|number| !number.is_finite()) {
-            return Err("the values or edges must be finite and strictly increasing".into());
+            return Err(ScaleError::NotIncreasing);
         }
         if let ScaleLayout::Uniform { min, max, .. } = layout
             && !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max)
         {
-            return Err(format!("min = {min} and max = {max} must be finite and in order"));
+            return Err(ScaleError::Bounds { min, max });
         }
         let mut before = vec![0; numbers.len() + 1];
         numbers.iter().for_each(|&number| before[part(&numbers, number) + 1] += 1);
@@ -144,7 +196,7 @@ impl Scale {
         let scale = Scale { layout, open: false, numbers: numbers.into(), before: before.into() };
         match scale.max_level() {
             max_level if (1..=Params::MAX_RANGE).contains(&max_level) => Ok(scale),
-            max_level => Err(format!("the largest level is {max_level}, but must be 1 to {}", Params::MAX_RANGE)),
+            max_level => Err(ScaleError::MaxLevel(max_level)),
         }
     }
 
@@ -154,12 +206,12 @@ impl Scale {
     }
 
     /// The uniform levels of the paper.
-    pub fn levels(min: f64, max: f64, levels: u32, quantiser: Quantiser) -> Result<Scale, String> {
+    pub fn levels(min: f64, max: f64, levels: u32, quantiser: Quantiser) -> Result<Scale, ScaleError> {
         Scale::new(ScaleLayout::Uniform { min, max, levels, quantiser })
     }
 
     /// One level for every integer in `from..=to`.
-    pub fn whole_numbers(from: i64, to: i64) -> Result<Scale, String> {
+    pub fn whole_numbers(from: i64, to: i64) -> Result<Scale, ScaleError> {
         let levels = to.checked_sub(from).and_then(|levels| u32::try_from(levels).ok()).unwrap_or(0);
         Scale::new(ScaleLayout::Grid { from: Decimal::new(from, 0), step: Decimal::new(1, 0), levels })
     }
@@ -292,12 +344,12 @@ fn part(numbers: &[f64], number: f64) -> usize {
 /// The smallest number above 0.
 const AFTER_ZERO: f64 = f64::from_bits(1);
 
-fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, String> {
-    let too_long = || "a value or an edge has more than 18 digits".to_owned();
+fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, ScaleError> {
+    let too_long = || ScaleError::TooManyDigits;
     let limit = u64::from(Params::MAX_RANGE);
     let check = |count: u64| match count {
         count if count <= limit => Ok(()),
-        count => Err(format!("{count} levels are too many; the maximum is {limit}")),
+        count => Err(ScaleError::TooManyLevels(count)),
     };
     match layout {
         ScaleLayout::Uniform { .. } => Ok(vec![]),
@@ -339,9 +391,9 @@ fn extend(numbers: &mut Vec<f64>, mut last: Decimal, EdgeRun { step, count }: Ed
 }
 
 impl TryFrom<Unchecked> for Scale {
-    type Error = String;
+    type Error = ScaleError;
 
-    fn try_from(unchecked: Unchecked) -> Result<Scale, String> {
+    fn try_from(unchecked: Unchecked) -> Result<Scale, ScaleError> {
         Ok(Scale::new(unchecked.layout)?.open(unchecked.open_ended))
     }
 }

@@ -7,7 +7,7 @@
 //! A change of a one-hot column changes two features: the old and the new category. Only the old
 //! category has a cost, so that the change costs as much as in other categorical columns.
 
-use crate::schema::{EncodedValue, Feature, Interval};
+use crate::schema::{EncodedValue, Feature, Interval, Value};
 use crate::wishes::{Wish, WishError};
 use zeroize::DefaultIsZeroes;
 
@@ -105,7 +105,37 @@ fn number_or_rank(encoded: &EncodedValue) -> f64 {
     encoded.number.unwrap_or(encoded.level.into())
 }
 
+/// A tolerance in the unit of a number; `None` if it is not valid. A percentage is one of the value
+/// range.
+pub(super) fn tolerance(feature: &Feature, tolerance: &Value) -> Option<f64> {
+    const LARGEST_SHARE: f64 = 0.5;
+    let text = tolerance.to_string();
+    let share = text.trim().strip_suffix('%').map(|percent| percent.trim().parse::<f64>().ok());
+    let number = match (share, tolerance) {
+        (Some(percent), _) => percent? / 100.0 * feature.value_range(),
+        (None, Value::Number(number)) => *number,
+        (None, Value::Text(text)) => text.trim().parse().ok()?,
+    };
+    let largest = if feature.words().is_empty() { LARGEST_SHARE * feature.value_range() } else { 0.0 };
+    (0.0..=largest).contains(&number).then_some(number)
+}
+
 impl Wish {
+    /// The tolerance that loosens constraints.
+    pub(super) fn named_tolerance(&self) -> f64 {
+        if self.is_tolerance_named { self.tolerance } else { 0.0 }
+    }
+
+    /// Whether a value of this level counts as the user's own: it has the same level, or the number
+    /// that the level counts as is within the tolerance.
+    pub(super) fn is_unchanged(&self, feature: &Feature, own: &EncodedValue, level: u32) -> bool {
+        // Half a billionth, because numbers such as 0.1 have no exact binary form.
+        const ROUNDING: f64 = 1.0 + 5e-10;
+        let distance = |number: f64| (feature.middle(level) - feature.bounded(number)).abs();
+        own.level == level
+            || self.tolerance > 0.0 && own.number.is_some_and(|number| distance(number) <= self.tolerance * ROUNDING)
+    }
+
     /// Permits only levels that are permitted already and in `levels`.
     pub(super) fn permit(&mut self, levels: &[bool]) {
         let before = self.permitted.get_or_insert_with(|| vec![true; levels.len()]);
@@ -115,16 +145,43 @@ impl Wish {
     /// Whether all values of a level are permitted to a user with this value. An immutable feature
     /// may change within its level.
     pub(super) fn permits(&self, feature: &Feature, own: &EncodedValue, level: u32) -> bool {
+        let is_free = !self.immutable && !self.held && !self.only_up && !self.only_down && self.permitted.is_none();
+        if feature.is_mixed(level) && !(is_free || feature.one_hot.is_some() && own.level == level) {
+            return false;
+        }
         let listed = self.permitted.as_ref().is_none_or(|levels| levels.get(level as usize) == Some(&true));
         let Some(Interval { low, high }) = feature.interval(level) else { return false };
+        let (named, is_unchanged) = (self.named_tolerance(), self.is_unchanged(feature, own, level));
         listed
-            && (!self.immutable || level == own.level)
-            && (!self.only_up || low >= number_or_rank(own))
-            && (!self.only_down || high <= number_or_rank(own))
+            && (!self.immutable || level == own.level || named > 0.0 && is_unchanged)
+            && (!self.held || is_unchanged)
+            && (!self.only_up || low >= number_or_rank(own) - named)
+            && (!self.only_down || high <= number_or_rank(own) + named)
     }
 
-    /// The cost of a change from one value to another.
+    /// The cost of a change from one value to another; within the tolerance, that of no change.
     pub(super) fn cost(&self, feature: &Feature, own: &EncodedValue, other: &EncodedValue) -> Result<f64, WishError> {
+        match self.tolerance > 0.0 && self.is_unchanged(feature, own, other.level) {
+            true => self.cost_without_tolerance(feature, own, own),
+            false => self.cost_without_tolerance(feature, own, other),
+        }
+    }
+
+    /// The cost of a level in a search. Within the tolerance a small part of the full cost is left,
+    /// so that of equally near rows the one with the smaller differences is nearest.
+    pub(super) fn cost_of_level(&self, feature: &Feature, own: &EncodedValue, level: u32) -> Result<f64, WishError> {
+        const TIE_BREAK: f64 = 1e-6;
+        let other = feature.at_level(level);
+        let (counted, full) = (self.cost(feature, own, &other)?, self.cost_without_tolerance(feature, own, &other)?);
+        Ok(counted + TIE_BREAK * (full - counted).max(0.0))
+    }
+
+    fn cost_without_tolerance(
+        &self,
+        feature: &Feature,
+        own: &EncodedValue,
+        other: &EncodedValue,
+    ) -> Result<f64, WishError> {
         if counted_elsewhere(feature, own.level) {
             return Ok(0.0);
         }

@@ -14,110 +14,19 @@
 //! scheme of the deployment or the scheme that the user chose openly.
 
 mod compile;
+mod error;
 mod metric;
 mod note;
 
 pub use compile::CompiledWishes;
+pub use error::{CostTableFault, OrderedWish, UnsupportedWish, WishError};
 pub use metric::{Metric, UnknownMetric, Weight};
-pub use note::WishNote;
+pub use note::{CrossedLimit, WishNote};
 
-use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
+use crate::schema::{EncodedValue, Feature, Interval, LevelText, Schema, SchemaError, Value};
 use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme};
-use ifonly_core::secret_query::SecretQueryError;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-/// Why wishes are refused. The user must change them. No query was sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WishError {
-    /// The feature is unknown, or the value is not valid for it.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// No level of the feature satisfies all wishes.
-    #[error("feature {feature:?}: no value satisfies all wishes; relax one of them")]
-    Impossible {
-        /// The name of the feature.
-        feature: String,
-    },
-    /// The weight is out of range.
-    #[error("feature {feature:?}: weight {weight} is not {}{least} to {most}{}", weight_range(.integer), weight_hint(.integer))]
-    Weight {
-        /// The name of the feature.
-        feature: String,
-        /// The given weight.
-        weight: String,
-        /// The smallest permitted weight.
-        least: String,
-        /// The largest permitted weight.
-        most: String,
-        /// Whether the scheme supports integers only.
-        integer: bool,
-    },
-    /// The permitted range contains no complete level.
-    #[error(
-        "feature {feature:?}: no level lies wholly within the permitted range; widen the range or swap its bounds. \
-         The nearest levels are {near}"
-    )]
-    Range {
-        /// The name of the feature.
-        feature: String,
-        /// The nearest levels, as text.
-        near: String,
-    },
-    /// The permitted value is not the value of a level.
-    #[error("feature {feature:?}: the permitted value {value} is not one of its values{hint}")]
-    Outside {
-        /// The name of the feature.
-        feature: String,
-        /// The given value.
-        value: String,
-        /// What to do instead; may be empty.
-        hint: &'static str,
-    },
-    /// The cost table is not valid.
-    #[error("feature {feature:?}: {reason}")]
-    Cost {
-        /// The name of the feature.
-        feature: String,
-        /// Why it is refused.
-        reason: String,
-    },
-    /// The values of the feature have no order, so it cannot have a direction or a range.
-    #[error(
-        "the values of feature {feature:?} have no order, so it cannot have a {what}; list the permitted values instead"
-    )]
-    NoOrder {
-        /// The name of the feature.
-        feature: String,
-        /// Direction or range.
-        what: &'static str,
-    },
-    /// The metric `mad` needs the deviation of the feature.
-    #[error(
-        "the manifest has no deviation of feature {feature:?}, which the metric mad needs; choose another metric for it"
-    )]
-    NoDeviation {
-        /// The name of the feature.
-        feature: String,
-    },
-    /// The scheme does not support a wish.
-    #[error(
-        "scheme {scheme} does not support {what}; choose a scheme that does, such as {instead} (the servers see which \
-         scheme is used)"
-    )]
-    NotCarried {
-        /// The name of the scheme.
-        scheme: &'static str,
-        /// The wish.
-        what: &'static str,
-        /// The cheapest scheme that supports all wishes.
-        instead: &'static str,
-    },
-    /// The secret query exceeds a limit of the deployment.
-    #[error(transparent)]
-    Secret(#[from] SecretQueryError),
-}
 
 /// The wishes of one user for one database.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -126,6 +35,7 @@ pub struct Wishes {
     schema: Schema,
     features: Vec<Wish>,
     max_changes: Option<u64>,
+    has_several_ways: bool,
 }
 
 impl std::fmt::Debug for Wishes {
@@ -142,10 +52,16 @@ struct Wish {
     only_down: bool,
     /// Permitted levels; `None` permits all.
     permitted: Option<Vec<bool>>,
-    /// For each permitted range, its text and the levels that are only partly within it.
-    across: Vec<(String, Vec<u32>)>,
+    /// The permitted ranges, and the levels that are only partly within each.
+    across: Vec<(CrossedLimit, Vec<u32>)>,
     weight: Weight,
     metric: Metric,
+    /// How far a number may be from the user's and still count as unchanged; 0 for no tolerance.
+    tolerance: f64,
+    /// Whether the user named this tolerance, which then also loosens constraints.
+    is_tolerance_named: bool,
+    /// Whether a further way holds the feature, within its tolerance.
+    held: bool,
     /// Points (number or rank, cost) of a cost table, which replaces the metric.
     costs: Option<Vec<(f64, f64)>>,
 }
@@ -161,14 +77,27 @@ impl Wishes {
             across: vec![],
             weight: Weight::default(),
             metric: Metric::default(),
+            tolerance: 0.0,
+            is_tolerance_named: false,
+            held: false,
             costs: None,
         };
-        Wishes { features: vec![wish; schema.features().len()], schema: schema.clone(), max_changes: None }
+        Wishes {
+            features: vec![wish; schema.features().len()],
+            schema: schema.clone(),
+            max_changes: None,
+            has_several_ways: false,
+        }
     }
 
     /// The feature must stay as it is.
     pub fn immutable(&mut self, name: &str) -> Result<&mut Wishes, WishError> {
         self.each(name, |wish| wish.immutable = true)
+    }
+
+    /// The feature must stay within its tolerance, for a further way.
+    pub fn hold(&mut self, name: &str) -> Result<&mut Wishes, WishError> {
+        self.each(name, |wish| wish.held = true)
     }
 
     /// All features except these are immutable. Features that are immutable already remain so.
@@ -183,14 +112,43 @@ impl Wishes {
 
     /// The feature may only increase.
     pub fn only_up(&mut self, name: &str) -> Result<&mut Wishes, WishError> {
-        self.ordered(name, "direction")?;
+        self.ordered(name, OrderedWish::Direction)?;
         self.each(name, |wish| wish.only_up = true)
     }
 
     /// The feature may only decrease.
     pub fn only_down(&mut self, name: &str) -> Result<&mut Wishes, WishError> {
-        self.ordered(name, "direction")?;
+        self.ordered(name, OrderedWish::Direction)?;
         self.each(name, |wish| wish.only_down = true)
+    }
+
+    /// Numbers within the tolerance count as unchanged: they cost nothing and are no change for
+    /// [`max_changes`](Wishes::max_changes). The tolerance is a number in the unit of the feature,
+    /// or a percentage of its value range. It also loosens the constraints of the feature, so it
+    /// must be given before them. A tolerance of 0 counts every difference.
+    pub fn tolerance(&mut self, name: &str, tolerance: &Value) -> Result<&mut Wishes, WishError> {
+        let indices = self.schema.named(name)?;
+        let feature = &self.schema.features()[indices.start];
+        let tolerance = metric::tolerance(feature, tolerance)
+            .ok_or_else(|| WishError::Tolerance { feature: name.into(), value: tolerance.to_string() })?;
+        self.each(name, |wish| {
+            wish.tolerance = tolerance;
+            wish.is_tolerance_named = true;
+        })
+    }
+
+    /// Sets the tolerance of all numbers, as a share of their value range. It loosens nothing.
+    pub fn tolerance_of_all(&mut self, share: f64) -> &mut Wishes {
+        for (wish, feature) in self.features.iter_mut().zip(self.schema.features()) {
+            wish.tolerance = if feature.words().is_empty() { share * feature.value_range() } else { 0.0 };
+        }
+        self
+    }
+
+    /// Whether a value of this level counts as the user's own.
+    pub fn counts_as_unchanged(&self, index: usize, own: &EncodedValue, level: u32) -> bool {
+        let parts = self.features.get(index).zip(self.schema.features().get(index));
+        parts.is_some_and(|(wish, feature)| wish.is_unchanged(feature, own, level))
     }
 
     /// The feature must be between two values, inclusive; `None` means no bound. Only levels that
@@ -201,13 +159,13 @@ impl Wishes {
         low: Option<&Value>,
         high: Option<&Value>,
     ) -> Result<&mut Wishes, WishError> {
-        let feature = self.ordered(name, "range")?;
+        let feature = self.ordered(name, OrderedWish::Range)?;
         let bound = |value: Option<&Value>, unbounded: f64| match value {
-            // For a text without a number, `encode` returns the error.
-            Some(value) => feature.number(value).map_or_else(|| feature.encode(value).map(|_| unbounded), Ok),
+            Some(value) => feature.number(value).ok_or_else(|| feature.not_a_bound(value)),
             None => Ok(unbounded),
         };
-        let (bottom, top) = (bound(low, f64::NEG_INFINITY)?, bound(high, f64::INFINITY)?);
+        let named = self.schema.named(name)?.find_map(|k| self.features.get(k)).map_or(0.0, Wish::named_tolerance);
+        let (bottom, top) = (bound(low, f64::NEG_INFINITY)? - named, bound(high, f64::INFINITY)? + named);
         let intervals: Vec<Interval> = (0..=feature.max_level()).filter_map(|level| feature.interval(level)).collect();
         let permitted: Vec<bool> = intervals.iter().map(|i| i.low >= bottom && i.high <= top).collect();
         // Intervals do not contain their upper ends, except for the last one.
@@ -220,13 +178,7 @@ impl Wishes {
             let near = if bottom.is_finite() { bottom } else { top };
             return Err(WishError::Range { feature: name.into(), near: nearest_levels(feature, &intervals, near) });
         }
-        let text = |value: Option<&Value>| value.map(|value| value.to_string());
-        let range = match (text(low), text(high)) {
-            (Some(low), Some(high)) => format!("{low} to {high}"),
-            (Some(low), None) => format!("{low} and above"),
-            (None, Some(high)) => format!("up to {high}"),
-            (None, None) => "anything".into(),
-        };
+        let range = CrossedLimit::Range { low: low.map(Value::to_string), high: high.map(Value::to_string) };
         self.each(name, |wish| {
             wish.permit(&permitted);
             wish.across.push((range.clone(), across.clone()));
@@ -258,10 +210,12 @@ impl Wishes {
                 if let Some(number) = encoded.number {
                     let interval = feature.interval(encoded.level);
                     if interval.is_none_or(|i| !(i.is_point() && i.low == number)) {
-                        let is_point = interval.is_some_and(|i| i.is_point());
-                        let hint =
-                            if is_point { "" } else { ", because its levels are intervals; give a range instead" };
-                        return Err(WishError::Outside { feature: name.into(), value: value.to_string(), hint });
+                        let has_intervals = !interval.is_some_and(|i| i.is_point());
+                        return Err(WishError::Outside {
+                            feature: name.into(),
+                            value: value.to_string(),
+                            has_intervals,
+                        });
                     }
                 }
                 permitted[encoded.level as usize] = true;
@@ -283,7 +237,7 @@ impl Wishes {
 
     /// Different weights for increases and decreases.
     pub fn asymmetric(&mut self, name: &str, up: f64, down: f64) -> Result<&mut Wishes, WishError> {
-        self.ordered(name, "direction")?;
+        self.ordered(name, OrderedWish::Direction)?;
         let weight = Weight::new(up, down);
         weight.check(name)?;
         self.each(name, |wish| wish.weight = weight)
@@ -295,30 +249,34 @@ impl Wishes {
     pub fn costs(&mut self, name: &str, costs: &[(Value, f64)]) -> Result<&mut Wishes, WishError> {
         let indices = self.schema.named(name)?;
         let feature = &self.schema.features()[indices.start];
-        let refuse = |reason: String| Err(WishError::Cost { feature: name.into(), reason });
+        let refuse = |fault| Err(WishError::Cost { feature: name.into(), fault });
         if indices.len() > 1 || feature.one_hot.is_some() {
-            return refuse("a one-hot column cannot have a cost table; use a weight instead".into());
+            return refuse(CostTableFault::OneHot);
         }
         let mut points = vec![];
         for (value, cost) in costs {
             if !(cost.is_finite() && (0.0..=1e9).contains(cost)) {
-                return refuse(format!("the cost {cost} of {value} is not in the range 0 to 1,000,000,000"));
+                return refuse(CostTableFault::Cost { cost: cost.to_string(), value: value.to_string() });
             }
             let encoded = feature.encode(value)?;
             points.push((encoded.number.unwrap_or(encoded.level.into()), *cost));
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         if points.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return refuse("the cost table lists a value twice".into());
+            return refuse(CostTableFault::Twice);
         }
-        let words = feature.words();
+        let words = feature.own_words();
         if words.is_empty() && points.is_empty() {
-            return refuse("the cost table is empty".into());
+            return refuse(CostTableFault::Empty);
         }
         if !words.is_empty() && points.len() != words.len() {
             let missing = words.iter().find(|word| !costs.iter().any(|(value, _)| value.to_string() == **word));
-            let missing = missing.map_or(String::new(), |word| format!("; {word:?} has none"));
-            return refuse(format!("the cost table must have a cost for every value{missing}"));
+            return refuse(CostTableFault::Incomplete { word: missing.cloned() });
+        }
+        if feature.mixed {
+            // The word of the group is not known, so it costs as much as the most expensive one.
+            let highest = points.iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
+            points.push((feature.max_level().into(), highest));
         }
         self.each(name, |wish| wish.costs = Some(points.clone()))
     }
@@ -341,6 +299,21 @@ impl Wishes {
         self
     }
 
+    /// Further searches will hold features, so the scheme must support that.
+    pub fn several_ways(&mut self) -> &mut Wishes {
+        self.has_several_ways = true;
+        self
+    }
+
+    /// Whether the wishes permit a column to stay at the user's value.
+    pub fn can_stay(&self, name: &str, own: &[EncodedValue]) -> bool {
+        let stays = |index: usize| match (self.features.get(index), own.get(index)) {
+            (Some(wish), Some(own)) => wish.permits(&self.schema.features()[index], own, own.level),
+            _ => false,
+        };
+        self.schema.named(name).is_ok_and(|mut indices| indices.all(stays))
+    }
+
     /// The cheapest scheme of one phase that supports these wishes.
     pub fn smallest_scheme(&self) -> &'static Scheme {
         scheme::leanest(self.required_cost_model(), self.required_constraint())
@@ -349,6 +322,7 @@ impl Wishes {
     fn required_cost_model(&self) -> CostModel {
         let plain = |(wish, feature): (&Wish, &Feature)| {
             let plain = wish.metric == Metric::L2 && wish.costs.is_none() && wish.weight.integer().is_some();
+            let plain = plain && wish.named_tolerance() == 0.0;
             plain && !feature.is_nominal()
         };
         if self.max_changes.is_some() || !self.features.iter().zip(self.schema.features()).all(plain) {
@@ -361,9 +335,13 @@ impl Wishes {
     }
 
     fn required_constraint(&self) -> ConstraintKind {
-        if self.features.iter().any(|wish| wish.only_up || wish.only_down || wish.permitted.is_some()) {
+        let needs_table = |wish: &Wish| {
+            let is_loose = wish.immutable && wish.named_tolerance() > 0.0;
+            wish.only_up || wish.only_down || wish.permitted.is_some() || is_loose
+        };
+        if self.features.iter().any(needs_table) {
             ConstraintKind::Table
-        } else if self.features.iter().any(|wish| wish.immutable) {
+        } else if self.has_several_ways || self.features.iter().any(|wish| wish.immutable) {
             ConstraintKind::Zeros
         } else {
             ConstraintKind::None
@@ -375,13 +353,14 @@ impl Wishes {
         let refuse = |what| Err(WishError::NotCarried { scheme: scheme.name, what, instead });
         match self.required_constraint() {
             constraint if scheme.carries_gate(constraint) => {}
-            ConstraintKind::Table => return refuse("permitted ranges, permitted values or directions"),
-            _ => return refuse("immutable features"),
+            ConstraintKind::Table => return refuse(UnsupportedWish::Gates),
+            _ if self.has_several_ways => return refuse(UnsupportedWish::Ways),
+            _ => return refuse(UnsupportedWish::Immutable),
         }
         match self.required_cost_model() {
             model if scheme.carries_costs(model) => Ok(()),
-            CostModel::Table => refuse("these metrics, weights, cost tables or limits on changes"),
-            _ => refuse("weights"),
+            CostModel::Table => refuse(UnsupportedWish::Costs),
+            _ => refuse(UnsupportedWish::Weights),
         }
     }
 
@@ -392,7 +371,7 @@ impl Wishes {
     }
 
     /// The feature with this name, if its values have an order.
-    fn ordered(&self, name: &str, what: &'static str) -> Result<&Feature, WishError> {
+    fn ordered(&self, name: &str, what: OrderedWish) -> Result<&Feature, WishError> {
         let indices = self.schema.named(name)?;
         let feature = &self.schema.features()[indices.start];
         if indices.len() > 1 || feature.is_categorical() {
@@ -403,18 +382,43 @@ impl Wishes {
 }
 
 /// The levels nearest to a number, for error messages.
-fn nearest_levels(feature: &Feature, intervals: &[Interval], number: f64) -> String {
+fn nearest_levels(feature: &Feature, intervals: &[Interval], number: f64) -> Vec<LevelText> {
     let level = intervals.partition_point(|interval| interval.high < number);
     let shown = |level: usize| feature.show_level(u32::try_from(level).ok()?);
-    let near: Vec<String> =
-        (level.saturating_sub(1)..=level + 1).filter(|&level| level < intervals.len()).filter_map(shown).collect();
-    near.join(", ")
+    (level.saturating_sub(1)..=level + 1).filter(|&level| level < intervals.len()).filter_map(shown).collect()
 }
 
-fn weight_range(integer: &bool) -> &'static str {
-    if *integer { "an integer from " } else { "in the range " }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn weight_hint(integer: &bool) -> &'static str {
-    if *integer { ", the limit of this scheme; schemes with cost tables support 0.01 to 1,000" } else { "" }
+    #[test]
+    fn a_text_with_two_readings_is_refused_with_both_and_a_number_is_a_number() {
+        use crate::schema::{FeatureKind, Notation, Quantiser, Scale};
+        let notation =
+            Notation::Formatted { prefix: String::new(), suffix: " €".into(), thousands: Some('.'), decimal: ',' };
+        let scale = Scale::levels(0.0, 10_000.0, 10_000, Quantiser::Round).unwrap();
+        let debt = Feature::new("debt", FeatureKind::Numeric { scale, notation });
+        let schema = Schema::new(vec![debt.clone()]).unwrap();
+        let error = debt.encode(&"1.500".into()).unwrap_err();
+        assert!(error.to_string().contains("\"1.500\" can mean 1.500 € or 1,5 €"), "{error}");
+        let mut wishes = Wishes::new(&schema);
+        let refused = wishes.permitted_range("debt", Some(&"1.500".into()), None).err();
+        assert_eq!(refused, Some(WishError::Schema(error)));
+        let number = |value: Value| debt.encode(&value).unwrap().number;
+        assert_eq!(number(1.5.into()), Some(1.5));
+        assert_eq!(number(1500.0.into()), Some(1500.0));
+        assert_eq!([number("1.500 €".into()), number("1,5 €".into())], [Some(1500.0), Some(1.5)]);
+    }
+
+    #[test]
+    fn a_missing_value_is_no_bound_of_a_range() {
+        use crate::schema::{FeatureKind, Quantiser, Scale};
+        let kind = FeatureKind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
+        let schema = Schema::new(vec![Feature { default: Some("3".into()), ..Feature::new("debt", kind) }]).unwrap();
+        let mut wishes = Wishes::new(&schema);
+        let mut range = |low: &str| wishes.permitted_range("debt", Some(&low.into()), Some(&8.0.into())).map(drop);
+        assert!(matches!(range("NA"), Err(WishError::Schema(SchemaError::NotANumber { .. }))));
+        assert_eq!(range("2"), Ok(()));
+    }
 }

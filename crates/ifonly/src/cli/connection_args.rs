@@ -4,10 +4,9 @@
 use crate::cli::exit::CommandError;
 use ifonly_client::transport::http;
 use ifonly_client::transport::http::TlsTrust;
-use ifonly_client::{Client, Pins, RetryPolicy, Transport};
+use ifonly_client::{Client, EndpointTokens, Pins, RetryPolicy};
 use ifonly_core::signature::PublicKey;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Values that the manifest must have (pins). If one differs, no query is sent.
@@ -25,6 +24,10 @@ pub(crate) struct PinArgs {
     /// Require these operators, separated by commas, in the order of the server indices.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     operators: Option<Vec<String>>,
+    /// For trials: allow two servers with the same host or certificate, where one operator gets two
+    /// shares of the query.
+    #[arg(long)]
+    allow_same_host: bool,
 }
 
 impl PinArgs {
@@ -34,6 +37,7 @@ impl PinArgs {
             manifest: self.manifest.clone(),
             signer: self.signer,
             operators: self.operators.clone(),
+            allow_same_host: self.allow_same_host,
         }
     }
 }
@@ -74,34 +78,27 @@ impl ConnectionArgs {
         };
         let trust = trust.plain_http(self.plain_http);
         let policy = RetryPolicy { deadline: Duration::from_secs(self.timeout), ..RetryPolicy::default() };
-        let tokens = self.tokens()?;
-        let unknown = |token: &&(Option<String>, String)| token.0.as_ref().is_some_and(|url| !urls.contains(url));
-        if let Some((Some(url), _)) = tokens.iter().find(unknown) {
-            return Err(CommandError::Input(format!("--token {url}=…: none of the servers has this address")));
-        }
-        let mut servers: Vec<Arc<dyn Transport>> = vec![];
-        for url in urls {
-            let own = tokens.iter().find(|(owner, _)| owner.as_ref() == Some(url));
-            let token =
-                own.or_else(|| tokens.iter().find(|(owner, _)| owner.is_none())).map(|(_, token)| token.as_str());
-            servers.extend(http::servers(std::slice::from_ref(url), &trust, token, policy)?);
-        }
-        Ok(Client::connect(servers, pins).await?)
+        let endpoints = self.tokens()?.endpoints(urls);
+        let endpoints = endpoints.map_err(|error| CommandError::Input(format!("--token: {error}")))?;
+        Ok(Client::connect(http::servers(endpoints, &trust, policy)?, pins).await?)
     }
 
-    /// All tokens, each with the address of its server; `None` means all servers.
-    fn tokens(&self) -> Result<Vec<(Option<String>, String)>, CommandError> {
+    /// All tokens. Of several for the same servers, the first applies; flags precede the file.
+    fn tokens(&self) -> Result<EndpointTokens, CommandError> {
         let file = self.token_file.as_ref().map(read).transpose()?.unwrap_or_default();
         let file = String::from_utf8(file)
             .map_err(|_| CommandError::Input("--token-file: the file is not UTF-8 text".into()))?;
         let lines = file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let parse = |text: &str| match text.rsplit_once('=') {
-            Some((url, token)) if url.starts_with("http://") || url.starts_with("https://") => {
-                (Some(url.to_owned()), token.to_owned())
+        let mut tokens = EndpointTokens::default();
+        for text in self.tokens.iter().map(String::as_str).chain(lines) {
+            match text.rsplit_once('=') {
+                Some((url, token)) if url.starts_with("http://") || url.starts_with("https://") => {
+                    tokens.own.entry(url.to_owned()).or_insert_with(|| token.to_owned());
+                }
+                _ => drop(tokens.all.get_or_insert_with(|| text.to_owned())),
             }
-            _ => (None, text.to_owned()),
-        };
-        Ok(self.tokens.iter().map(String::as_str).chain(lines).map(parse).collect())
+        }
+        Ok(tokens)
     }
 }
 
@@ -118,6 +115,7 @@ pub(crate) fn run<T>(future: impl Future<Output = Result<T, CommandError>>) -> R
 mod tests {
     use super::*;
     use clap::Parser;
+    use ifonly::ErrorCategory;
 
     #[derive(Parser)]
     struct Flags {
@@ -132,9 +130,22 @@ mod tests {
         let file = file.path().to_str().unwrap();
         let flags = Flags::parse_from(["x", "--token", "abc", "--token-file", file]);
         let tokens = flags.connection.tokens().unwrap();
-        assert_eq!(tokens, [(None, "abc".into()), (Some("https://b.example".into()), "def".into())]);
+        assert_eq!(tokens.all.as_deref(), Some("abc"));
+        assert_eq!(Vec::from_iter(tokens.own), [("https://b.example".to_owned(), "def".to_owned())]);
         let urls = ["https://a.example".to_owned()];
         let failure = run(flags.connection.connect(&urls, &Pins::default())).unwrap_err().to_string();
-        assert!(failure.contains("https://b.example=…: none of the servers"), "{failure}");
+        assert!(failure.contains("none of the servers has the address https://b.example"), "{failure}");
+    }
+
+    #[test]
+    fn two_servers_with_one_host_are_refused_unless_a_flag_allows_it() {
+        let flags = Flags::parse_from(["x", "--timeout", "1"]);
+        let urls = ["https://a.invalid/one".to_owned(), "https://A.invalid:8443/two".to_owned()];
+        let failure = |pins: &Pins| run(flags.connection.connect(&urls, pins)).unwrap_err();
+        let refused = failure(&Pins::default());
+        assert!(refused.category() == ErrorCategory::Input, "{refused}");
+        assert!(refused.to_string().contains("have the same host, a.invalid"), "{refused}");
+        let tried = failure(&Pins { allow_same_host: true, ..Pins::default() });
+        assert!(tried.category() == ErrorCategory::Servers, "{tried}");
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! All text goes through [`sanitize`](ifonly::cli::sanitize), because names and values come from
 //! other parties and could contain terminal control sequences.
-// Only `ask` and `demo` use all variants.
-#![cfg_attr(not(feature = "ask"), allow(dead_code))]
+// Only a program with all commands uses all variants.
+#![cfg_attr(not(all(feature = "ask", feature = "build")), allow(dead_code))]
 
 use ifonly::ErrorCategory;
 use ifonly::cli::sanitize::{json, plain};
 #[cfg(feature = "ask")]
 use ifonly_client::ClientError;
+#[cfg(feature = "ask")]
+use ifonly_values::message::Coded;
+use ifonly_values::message::CodedMessage;
 use std::io::{ErrorKind, Write};
 
 /// How a command ends without an error.
@@ -30,12 +33,20 @@ pub(crate) enum CommandError {
     /// Exit code 5: too few servers could be reached or answered.
     #[error("{0}")]
     Servers(String),
-    /// Exit code 6: servers contradict each other or sent impossible data. No result is shown.
+    /// Exit code 6: servers contradict each other or sent malformed data. No result is shown.
     #[error("{0}")]
     Integrity(String),
     /// Exit code 1: a problem of this machine, such as a port in use or a full disk.
     #[error("{0}")]
     Machine(String),
+    /// An error of the client, with the exit code of its category.
+    #[error("{message}")]
+    Client {
+        /// The category.
+        category: ErrorCategory,
+        /// The code and the text, with hints.
+        message: Box<CodedMessage>,
+    },
 }
 
 impl CommandError {
@@ -60,34 +71,47 @@ impl CommandError {
         }
     }
 
-    fn category(&self) -> ErrorCategory {
+    pub(crate) fn category(&self) -> ErrorCategory {
         match self {
             CommandError::Machine(_) => ErrorCategory::Machine,
             CommandError::Input(_) => ErrorCategory::Input,
             CommandError::Servers(_) => ErrorCategory::Servers,
             CommandError::Integrity(_) => ErrorCategory::Integrity,
+            CommandError::Client { category, .. } => *category,
         }
     }
 
-    pub(crate) fn code(&self) -> u8 {
-        match self {
-            CommandError::Machine(_) => 1,
-            CommandError::Input(_) => 4,
-            CommandError::Servers(_) => 5,
-            CommandError::Integrity(_) => 6,
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.category() {
+            ErrorCategory::Machine => 1,
+            ErrorCategory::Input => 4,
+            ErrorCategory::Servers => 5,
+            ErrorCategory::Integrity => 6,
         }
     }
 
     /// The error as JSON, for `--json`.
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "error": { "kind": self.category().name(), "code": self.code(), "message": self.to_string() } })
+        let kind = self.category().name();
+        let (code, arguments) = match self {
+            CommandError::Client { message, .. } => (message.code, serde_json::json!(message.arguments)),
+            _ => (kind, serde_json::json!({})),
+        };
+        serde_json::json!({ "error": {
+            "kind": kind,
+            "exit_code": self.exit_code(),
+            "code": code,
+            "arguments": arguments,
+            "message": self.to_string(),
+        } })
     }
 }
 
 #[cfg(feature = "ask")]
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
-        CommandError::from_category(error.category(), crate::cli::hints::for_client(&error))
+        let message = CodedMessage { message: crate::cli::hints::for_client(&error), ..error.coded() };
+        CommandError::Client { category: error.category(), message: Box::new(message) }
     }
 }
 
@@ -98,7 +122,7 @@ pub(crate) fn finish(result: Result<CommandOutcome, CommandError>) -> u8 {
         Ok(CommandOutcome::NoMatch) => 3,
         Err(failure) => {
             eprintln!("ifonly: {}", plain(&failure.to_string()));
-            failure.code()
+            failure.exit_code()
         }
     }
 }

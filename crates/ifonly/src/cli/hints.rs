@@ -29,6 +29,8 @@ pub(crate) fn for_client(error: &ClientError) -> String {
                 &["--plain-http"]
             }
             ClientError::Top { .. } => &["--top"],
+            ClientError::Ways { .. } => &["--ways"],
+            ClientError::TopAndWays => &["--top", "--ways"],
             ClientError::Scheme(_) => &["--scheme"],
             _ => &[],
         },
@@ -80,6 +82,9 @@ fn serve_flag(key: &str) -> Option<&'static str> {
         "tls.certificate" => "--cert",
         "tls.key" => "--cert-key",
         "peers.listen" => "--peers-listen",
+        "peers.next.address" => "--next",
+        "peers.next.certificate" => "--next-cert",
+        "peers.previous.certificate" => "--previous-cert",
         "shards.addresses" => "--shards",
         "shards.file" => "--shards-file",
         "shards.certificate" => "--shards-cert",
@@ -93,13 +98,15 @@ fn serve_flag(key: &str) -> Option<&'static str> {
 /// An error of `build` or `split` with the flags of the parameters it names.
 #[cfg(any(feature = "build", feature = "serve"))]
 pub(crate) fn for_build(error: &BuildError) -> String {
-    const PARAMETERS: [(&str, &str); 10] = [
+    const PARAMETERS: [(&str, &str); 12] = [
         ("cost_limit", "--cost-limit"),
+        ("cost_bits", "--cost-bits"),
         ("d_min", "--d-min"),
         ("default_scheme", "--default-scheme"),
         ("immutable_limit", "--immutable-limit"),
         ("signing_key", "--signing-key"),
         ("top_limit", "--top-limit"),
+        ("floor", "--floor"),
         ("weight_limit", "--weight-limit"),
         ("key_epochs", "--epoch"),
         ("`missing`", "--missing"),

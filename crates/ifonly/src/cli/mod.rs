@@ -21,3 +21,5 @@ pub(crate) mod profile_file;
 #[cfg(feature = "ask")]
 pub(crate) mod render;
 pub mod sanitize;
+#[cfg(all(test, feature = "ask"))]
+mod wish_surfaces;

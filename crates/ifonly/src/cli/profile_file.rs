@@ -4,7 +4,7 @@
 //! Without the feature `build`, only uncompressed JSON, TOML and CSV are supported.
 
 use crate::cli::exit::CommandError;
-use ifonly_client::ProfileValues;
+use ifonly_client::{ProfileError, ProfileValues};
 #[cfg(not(feature = "build"))]
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn too_long() -> String {
 /// standard input.
 pub(crate) fn profile(path: &Path, row: u64) -> Result<ProfileValues, CommandError> {
     let file = InputFile::open(path)?;
-    let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", path.display()));
+    let refuse = |error: ProfileError| CommandError::Input(format!("profile {}: {error}", path.display()));
     match file.format(path)? {
         Format::Json => ProfileValues::from_json(&file.text()?).map_err(refuse),
         Format::Toml => ProfileValues::from_toml(&file.text()?).map_err(refuse),
@@ -127,7 +127,7 @@ impl InputFile {
     }
 
     fn row(self, row: u64) -> Result<ProfileValues, CommandError> {
-        let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", self.name));
+        let refuse = |error: ProfileError| CommandError::Input(format!("profile {}: {error}", self.name));
         let tabs = self.text.lines().next().is_some_and(|header| header.contains('\t'));
         let read = if tabs { ProfileValues::from_tsv } else { ProfileValues::from_csv };
         read(&self.text, row as usize).map_err(refuse)

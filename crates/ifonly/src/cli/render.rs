@@ -3,16 +3,23 @@
 pub(crate) use crate::cli::exit::out;
 use ifonly::cli::sanitize::plain;
 use ifonly_client::{Change, Explanation};
+use ifonly_values::schema::Value;
 
 /// The table "feature | yours | theirs | cost" with one line per change. The mark "same
 /// level" means that the search does not distinguish the two values.
 pub(crate) fn changes(changes: &[Change]) -> String {
     let mut lines = vec![["feature", "yours", "theirs", "cost"].map(str::to_owned)];
     for change in changes {
-        let theirs =
-            if change.same_level { format!("{} (same level)", change.theirs) } else { change.theirs.to_string() };
+        let theirs = shown(&change.theirs);
+        let theirs = if change.within_tolerance {
+            format!("{theirs} (counts as unchanged)")
+        } else if change.same_level {
+            format!("{theirs} (same level)")
+        } else {
+            theirs
+        };
         let cost = change.contribution.map(rounded).unwrap_or_default();
-        lines.push([clean(&change.feature), clean(&change.yours.to_string()), clean(&theirs), cost]);
+        lines.push([clean(&change.feature), clean(&shown(&change.yours)), clean(&theirs), cost]);
     }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2), width(3)];
@@ -26,6 +33,12 @@ pub(crate) fn changes(changes: &[Change]) -> String {
         }
     }
     table
+}
+
+/// The text of a value; a missing value has none.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.is_empty() { "(missing)".into() } else { text }
 }
 
 /// The line with the total cost, and what a cost of 1 means.
@@ -96,6 +109,7 @@ mod tests {
             yours: yours.into(),
             theirs: Value::Number(theirs),
             same_level,
+            within_tolerance: false,
             contribution: (!same_level).then_some(0.0123456),
         };
         let table = changes(&[change("income", "30500", 41_000.0, false), change("age\u{1b}", "31", 31.5, true)]);

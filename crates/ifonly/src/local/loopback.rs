@@ -6,7 +6,7 @@
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
-use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::auth::account_tokens::AccountTokens;
 use ifonly_server::bundle::loaded::LoadError;
 use ifonly_server::config::Limits;
 use ifonly_server::http::listener::ServeError;
@@ -147,7 +147,7 @@ impl Loopback {
         let (stop, stopped) = watch::channel(());
         let mut loopback = Loopback { urls: vec![], loaded: vec![], stop, tasks: vec![] };
         for (server, loaded) in (1..).zip(loaded) {
-            let tokens = Tokens::new(vec![], None).map_err(|error| LoopbackError::Tokens(error.to_string()))?;
+            let tokens = AccountTokens::new(vec![], None).map_err(|error| LoopbackError::Tokens(error.to_string()))?;
             let app = AppState::new(loaded, tokens, limits, origins.clone()).with_peers(peers.next());
             let certificate = tls.as_ref().map(|tls| server_tls::server(&tls.certificate(server), &tls.key(server)));
             let scheme = if tls.is_some() { "https" } else { "http" };

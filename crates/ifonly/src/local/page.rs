@@ -1,5 +1,6 @@
 //! The files of the web page: finds the output of `web/build`, adds the servers, and writes the
-//! files to a directory or serves them from memory.
+//! files to a directory or serves them from memory. Released programs contain these files (the
+//! feature `page`).
 //!
 //! `config.json` names the servers. The content security policy of `index.html` forbids connections
 //! to other hosts. All other bytes are those of the built page, so that a user can compare them
@@ -19,6 +20,17 @@ const ANY_SERVER: &str = "connect-src 'self' https: http://127.0.0.1:* http://lo
 /// A directory with more bytes is not the page.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// What the page says about a deployment, besides its manifest.
+#[derive(Debug, Default)]
+pub(crate) struct PageTexts {
+    /// Who hosts the page.
+    pub(crate) host: Option<String>,
+    /// Who made the decisions.
+    pub(crate) institution: Option<String>,
+    /// Values to fill in, for demonstrations.
+    pub(crate) example: Option<serde_json::Value>,
+}
+
 /// All files of the page by name.
 #[derive(Clone)]
 pub(crate) struct Page {
@@ -32,20 +44,38 @@ impl std::fmt::Debug for Page {
 }
 
 impl Page {
-    /// Reads the built page from a directory. Without a directory, it looks beside the program and
-    /// in the workspace that the program was built in.
+    /// Reads the built page from a directory. Without a directory, it takes the page that the
+    /// program contains, or looks beside the program and in the workspace around the program or
+    /// the current directory.
     pub(crate) fn find(given: Option<&Path>) -> Result<Page, CommandError> {
-        let directory = match given {
-            Some(directory) => directory.to_owned(),
-            None => default_directory().ok_or_else(|| {
+        let directory = match (given, embedded()) {
+            (Some(directory), _) => directory.to_owned(),
+            (None, Some(page)) => return Page::unpack(page).map_err(CommandError::Machine),
+            (None, None) => default_directory().ok_or_else(|| {
                 CommandError::Input(format!(
-                    "the page is not built; run {BUILD}, or name its directory with --page-dir"
+                    "this program was compiled without the page; released programs contain it. Run {BUILD} in the sources, or name the directory of a built page with --page-dir"
                 ))
             })?,
         };
         Page::read(&directory).map_err(|error| {
             CommandError::Input(format!("{}: {error}; {BUILD} builds the page in web/page/dist", directory.display()))
         })
+    }
+
+    /// Reads the archive that `web/bundle.mjs` writes: a line of JSON with the names and lengths of
+    /// the files, then their bytes.
+    fn unpack(archive: &[u8]) -> Result<Page, String> {
+        let damaged = || "the archive of the page is damaged".to_owned();
+        let end = archive.iter().position(|&byte| byte == b'\n').ok_or_else(damaged)?;
+        let index: Vec<(String, usize)> = serde_json::from_slice(&archive[..end]).map_err(|_| damaged())?;
+        let mut rest = &archive[end + 1..];
+        let mut files = BTreeMap::new();
+        for (name, length) in index {
+            let (bytes, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
+            files.insert(name, bytes.to_vec());
+            rest = after;
+        }
+        if rest.is_empty() { Ok(Page { files }) } else { Err(damaged()) }
     }
 
     fn read(directory: &Path) -> Result<Page, String> {
@@ -74,11 +104,12 @@ impl Page {
         mut self,
         servers: &[String],
         pins: &Pins,
-        example: Option<serde_json::Value>,
+        about: &PageTexts,
     ) -> Result<Page, CommandError> {
+        pins.check_hosts(servers)?;
         let trust = TlsTrust::system()?;
         for url in servers {
-            HttpServer::new(url, &trust, None)?;
+            HttpServer::new(url, &trust)?;
             // Semicolons separate the entries of the policy.
             if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b";,'\"<>&".contains(&byte)) {
                 return Err(CommandError::Input(format!(
@@ -95,8 +126,15 @@ impl Page {
         let html = html.replace(ANY_SERVER, &format!("connect-src 'self' {}", sources(servers).join(" ")));
         self.files.insert("index.html".into(), html.into_bytes());
         let mut config = serde_json::json!({ "servers": servers, "pins": pins });
-        if let Some(example) = example {
-            config["example"] = example;
+        let optional = [
+            ("host", about.host.clone().map(Into::into)),
+            ("institution", about.institution.clone().map(Into::into)),
+            ("example", about.example.clone()),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                config[name] = value;
+            }
         }
         self.files.insert("config.json".into(), format!("{config}\n").into_bytes());
         Ok(self)
@@ -130,11 +168,26 @@ fn sources(servers: &[String]) -> Vec<String> {
     servers.iter().map(source).collect()
 }
 
-/// The directory `page` beside the program, or `web/page/dist` in a directory above it.
+/// The page that the program contains.
+#[cfg(feature = "page")]
+fn embedded() -> Option<&'static [u8]> {
+    Some(include_bytes!("../../../../web/page/dist.archive"))
+}
+
+/// Without the feature, a program needs neither Node nor WebAssembly to be compiled.
+#[cfg(not(feature = "page"))]
+fn embedded() -> Option<&'static [u8]> {
+    None
+}
+
+/// The directory `page` beside the program, or `web/page/dist` in a directory above the program or
+/// the current directory.
 fn default_directory() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
+    let current = std::env::current_dir().unwrap_or_default();
     let beside = program.parent().map(|directory| directory.join("page"));
-    let above = program.ancestors().map(|directory| directory.join("web").join("page").join("dist"));
+    let above = program.ancestors().chain(current.ancestors());
+    let above = above.map(|directory| directory.join("web").join("page").join("dist"));
     beside.into_iter().chain(above).find(|directory| directory.join("index.html").is_file())
 }
 
@@ -206,15 +259,28 @@ mod tests {
     #[test]
     fn a_configured_page_may_connect_only_to_its_servers() {
         let servers = ["https://a.example".to_owned(), "https://b.example:8443/x/".to_owned()];
-        let page = built().configured(&servers, &Pins { threshold: Some(1), ..Pins::default() }, None).unwrap();
+        let texts = PageTexts { host: Some("Consumer Advice".into()), ..PageTexts::default() };
+        let none = PageTexts::default();
+        let page = built().configured(&servers, &Pins { threshold: Some(1), ..Pins::default() }, &texts).unwrap();
         let html = String::from_utf8(page.files["index.html"].clone()).unwrap();
         assert!(html.contains("; connect-src 'self' https://a.example https://b.example:8443/x/; "), "{html}");
         let config: serde_json::Value = serde_json::from_slice(&page.files["config.json"]).unwrap();
         assert_eq!(config["servers"][1], "https://b.example:8443/x/");
         assert_eq!(config["pins"]["threshold"], 1);
-        assert!(page.clone().configured(&servers, &Pins::default(), None).is_err(), "the page is already configured");
+        assert_eq!((&config["host"], config.get("institution")), (&"Consumer Advice".into(), None));
+        assert!(page.clone().configured(&servers, &Pins::default(), &none).is_err(), "the page is already configured");
         for url in ["https://a.example/;script-src", "ftp://a.example", "https://a.example/'x'", "http://a.example"] {
-            assert!(built().configured(&[url.to_owned()], &Pins::default(), None).is_err(), "{url}");
+            assert!(built().configured(&[url.to_owned()], &Pins::default(), &none).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_archive_holds_all_files_and_a_damaged_one_is_refused() {
+        let archive = b"[[\"a.js\",2],[\"index.html\",3]]\nxyabc";
+        let page = Page::unpack(archive).unwrap();
+        assert_eq!((&page.files["a.js"][..], &page.files["index.html"][..]), (&b"xy"[..], &b"abc"[..]));
+        for damaged in [&archive[..archive.len() - 1], b"[]", b"[[\"a\",9]]\nx", b"[]\nx", b""] {
+            assert!(Page::unpack(damaged).is_err(), "{damaged:?}");
         }
     }
 

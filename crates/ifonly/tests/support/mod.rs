@@ -209,6 +209,7 @@ impl Drop for Server {
 /// The complete response to a GET request over plain HTTP.
 pub fn get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -308,8 +309,9 @@ impl Truth {
                 let exact = (value.parse::<f64>().unwrap() - min) / (max - min);
                 return (exact * levels).round().clamp(0.0, levels) as u64;
             }
-            let category =
-                kind["categories"].as_array().unwrap().iter().position(|word| word == value.as_str()).unwrap();
+            let words = kind["categories"].as_array().unwrap();
+            // The word `mixed` of a group comes after the others.
+            let category = words.iter().position(|word| word == value.as_str()).unwrap_or(words.len());
             category as u64 * kind["range"].as_u64().unwrap()
         };
         self.features.iter().zip(values).map(level).collect()

@@ -24,7 +24,7 @@ const COST: Slot = Slot::fresh("cost", Levels);
 const H: Slot = Slot::fresh("h", Features);
 const HX: Slot = Slot::fresh("h∘x", Features);
 const HXX: Slot = Slot::fresh("Σh∘x²", One);
-const GATE: Slot = Slot::fresh("gate", Levels);
+const GATE: Slot = Slot::gate("gate");
 
 const LEARNS: &str = "which rows match, and their costs";
 

@@ -29,8 +29,9 @@ fn weighted(secret: &SecretQuery, context: &PhaseContext<'_>, _: &[bool]) -> Pha
     open(context, &secret.x(context.field), secret.w(context.field))
 }
 
-fn scaled(secret: &SecretQuery, context: &PhaseContext<'_>, most: u128) -> PhaseSecrets {
-    open(context, &secret.x(context.field), secret.w_with(context.field, single_phase::scale(most)))
+fn scaled(secret: &SecretQuery, context: &PhaseContext<'_>, weight_limit: u64) -> PhaseSecrets {
+    let (most, scale) = single_phase::scale(secret, context, weight_limit);
+    open(context, &secret.x(context.field), secret.w_with(context.field, scale)).with_most(most)
 }
 
 fn plain(context: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
@@ -94,13 +95,13 @@ pub(crate) const SINGLE_PHASE: Scheme = Scheme {
     learns: "two distances of every row: over immutable and over mutable features",
     cost_model: CostModel::Squared,
     constraint: ConstraintKind::Scaled,
-    bound: |params| params.scaled_bound(params.delta()),
+    bound: |params| params.scaled_bound(1),
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        secrets: |secret, context, _| scaled(secret, context, context.params.delta()),
+        secrets: |secret, context, _| scaled(secret, context, 1),
         program: plain,
-        decode_rule: DecodeRule::Scaled(|params| params.delta()),
+        decode_rule: DecodeRule::Scaled,
     }],
 };
 
@@ -111,13 +112,13 @@ pub(crate) const SINGLE_PHASE_PLUS: Scheme = Scheme {
     learns: "two distances of every row: over immutable and, weighted, over mutable features",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::Scaled,
-    bound: |params| params.scaled_bound(params.weighted_delta()),
+    bound: |params| params.scaled_bound(params.weight_limit),
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        secrets: |secret, context, _| scaled(secret, context, context.params.weighted_delta()),
+        secrets: |secret, context, _| scaled(secret, context, context.params.weight_limit),
         program: plain,
-        decode_rule: DecodeRule::Scaled(|params| params.weighted_delta()),
+        decode_rule: DecodeRule::Scaled,
     }],
 };
 

@@ -1,8 +1,11 @@
 //! Single-Phase I-PCR(+) as published: x and h are shared, with h = L on I and 1 (or w) elsewhere.
 //!
-//! L is larger than any cost of the mutable features, so a value below L belongs to a matching row.
-//! Of all other rows the user learns value div L and value mod L, which are the exact distances
-//! over the immutable and over the mutable features.
+//! L is larger than any cost of the user's mutable features, so a value below L belongs to a
+//! matching row. Of all other rows the user learns value div L and value mod L, which are the exact
+//! distances over the immutable and over the mutable features.
+//!
+//! The paper has one L > R²d for all users and q > F(L−1)R² + R²d. But L is inside the shared h, so
+//! it can depend on I, and the largest value is smaller (docs/paper.md, Theorem 6).
 
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowProgram};
@@ -13,13 +16,17 @@ use crate::share::SlotVectors;
 
 const SLOTS: &[Slot] = &[Slot::fresh("x", Features), Slot::fresh("h", Features)];
 
-/// L = most + 1. It fits because the field holds it.
-pub(crate) fn scale(most: u128) -> u64 {
-    u64::try_from(most).unwrap_or(u64::MAX - 1) + 1
+/// The largest cost of the mutable features with weights up to `weight_limit`, and L, which is one
+/// more.
+pub(crate) fn scale(secret: &SecretQuery, context: &PhaseContext<'_>, weight_limit: u64) -> (u64, u64) {
+    // The bound of the field is larger, so this fits.
+    let most = u64::try_from(secret.mutable_cost(context.params, weight_limit)).unwrap_or(u64::MAX - 1);
+    (most, most + 1)
 }
 
-fn secrets(secret: &SecretQuery, context: &PhaseContext<'_>, most: u128) -> PhaseSecrets {
-    PhaseSecrets::new([secret.x(context.field).to_vec(), secret.w_with(context.field, scale(most))])
+fn secrets(secret: &SecretQuery, context: &PhaseContext<'_>, weight_limit: u64) -> PhaseSecrets {
+    let (most, scale) = scale(secret, context, weight_limit);
+    PhaseSecrets::new([secret.x(context.field).to_vec(), secret.w_with(context.field, scale)]).with_most(most)
 }
 
 fn program(context: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
@@ -33,13 +40,13 @@ pub(crate) const SINGLE_PHASE: Scheme = Scheme {
     learns: "two distances of every row: over immutable and over mutable features",
     cost_model: CostModel::Squared,
     constraint: ConstraintKind::Scaled,
-    bound: |params| params.scaled_bound(params.delta()),
+    bound: |params| params.scaled_bound(1),
     phases: &[Phase {
         slots: SLOTS,
         degree: |_| 2,
-        secrets: |secret, context, _| secrets(secret, context, context.params.delta()),
+        secrets: |secret, context, _| secrets(secret, context, 1),
         program,
-        decode_rule: DecodeRule::Scaled(|params| params.delta()),
+        decode_rule: DecodeRule::Scaled,
     }],
 };
 
@@ -50,12 +57,12 @@ pub(crate) const PLUS: Scheme = Scheme {
     learns: "two distances of every row: over immutable and, weighted, over mutable features",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::Scaled,
-    bound: |params| params.scaled_bound(params.weighted_delta()),
+    bound: |params| params.scaled_bound(params.weight_limit),
     phases: &[Phase {
         slots: SLOTS,
         degree: |_| 2,
-        secrets: |secret, context, _| secrets(secret, context, context.params.weighted_delta()),
+        secrets: |secret, context, _| secrets(secret, context, context.params.weight_limit),
         program,
-        decode_rule: DecodeRule::Scaled(|params| params.weighted_delta()),
+        decode_rule: DecodeRule::Scaled,
     }],
 };

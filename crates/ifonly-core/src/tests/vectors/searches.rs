@@ -7,17 +7,17 @@ use super::super::common::TestCase;
 use super::{compare, hex, numbers, schemes};
 use crate::candidates::DecodedCost;
 use crate::decode::DecodeError;
-use crate::field::{FieldElement, ModulusRule};
+use crate::field::ModulusRule;
 use crate::keys::RootKey;
 use crate::params::Params;
 use crate::phase::PhaseError;
 use crate::random::SeededRandom;
 use crate::scheme::instance::SchemeInstance;
-use crate::search::{HeaderContext, Search, SearchError, SearchResult, confirm};
+use crate::search::{CostCheck, HeaderContext, Search, SearchError, SearchResult, check_cost};
 use crate::server_protocol::ServerProtocol;
-use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
+use crate::signature::{BundleId, RecordVerifier, SignatureContext, SigningKey};
 use crate::transcript::{Message, MessageKind};
-use crate::{scheme, shuffle, wire};
+use crate::{scheme, shuffle};
 use serde_json::{Value, json};
 
 /// The texts of a record need three bytes per feature; the last byte is always zero.
@@ -70,7 +70,7 @@ fn case(setup: &Setup) -> TestCase {
         shuffle: setup.shuffle,
         verified: setup.verified,
         weight_limit: 4,
-        immutable_limit: 1,
+        immutable_limit: RANGES.len(),
         cost_limit: 50,
         ..Params::new(RANGES.to_vec(), rows.len())
     };
@@ -106,13 +106,12 @@ fn levels(text: &[u8]) -> Vec<u16> {
 fn changed(instance: &SchemeInstance, kind: MessageKind, behaviour: &str, mut response: Vec<u8>) -> Option<Vec<u8>> {
     let answer = response.split_off(kind.lead());
     let mut lead = response;
-    let field = instance.field();
     let answer = match (behaviour, kind) {
         ("silent", _) => return None,
         ("adds 1", MessageKind::Phase(phase)) => {
-            let elements = wire::unpack(field, &answer, instance.answer_length(phase.into())).unwrap();
-            let wrong: Vec<FieldElement> = elements.iter().map(|&value| field.add(value, FieldElement::ONE)).collect();
-            wire::pack(field, &wrong)
+            let phase = usize::from(phase);
+            let elements = instance.unpack_answer(phase, &answer).unwrap();
+            instance.pack_answer(&schemes::adds_one(instance, phase, &elements))
         }
         ("adds 1", MessageKind::Record) => answer.iter().map(|byte| byte ^ 1).collect(),
         ("not reduced", _) => vec![0xff; answer.len()],
@@ -136,10 +135,6 @@ fn error_name(error: &SearchError) -> &'static str {
         SearchError::Decode(DecodeError::TooFewAnswers { .. }) => "too few answers",
         SearchError::Decode(DecodeError::TooManyLies) => "too many wrong answers",
         SearchError::Phase(PhaseError::Unverified { .. }) => "verification failed",
-        SearchError::ImpossibleValue(_) => "impossible value",
-        SearchError::NotARecord => "not a record",
-        SearchError::Forged => "wrong signature",
-        SearchError::WrongRecord => "wrong record",
         other => panic!("{other}"),
     }
 }
@@ -158,6 +153,7 @@ fn result(outcome: &Result<SearchResult, SearchError>, order: Option<&[u32]>) ->
     json!({
         "matching_rows": outcome.matching_rows,
         "lying_servers": outcome.lying_servers,
+        "doubtful": outcome.is_doubtful,
         "nearest": nearest.collect::<Vec<_>>(),
     })
 }
@@ -167,7 +163,7 @@ fn vector(number: u8, setup: &Setup) -> Value {
     let instance = case.instance(scheme, ModulusRule::Deployment);
     let root = RootKey::new(40 + u32::from(number), [0x50 + number; 32]);
     let key = SigningKey::new(&[0x90 + number; 32]);
-    let subject = SignatureContext::new("loans", "3", SCHEMA);
+    let subject = SignatureContext::new("loans", "3", BundleId([0x33; 16]), SCHEMA);
     let record = |row: &Vec<u16>| {
         let text = record_text(row);
         let mut signed = text.clone();
@@ -222,11 +218,23 @@ fn vector(number: u8, setup: &Setup) -> Value {
         }));
         search.receive(responses);
     }
-    let outcome = search.finish().and_then(|outcome| {
-        for found in &outcome.found {
-            confirm(&instance, &case.secret(), found, &levels(&found.record))?;
-        }
-        Ok(outcome)
+    // The checks of docs/protocol.md, 6.5: the true cost is shown.
+    let outcome = search.finish().map(|mut outcome| {
+        let mut is_doubtful = outcome.is_doubtful;
+        outcome.found.retain_mut(|found| {
+            let check = check_cost(scheme, &case.params, &case.secret(), found, &levels(&found.record));
+            is_doubtful |= !matches!(check, CostCheck::Equal(_));
+            match check {
+                CostCheck::Equal(_) => true,
+                CostCheck::Differs(cost) => {
+                    found.cost = DecodedCost::Exactly(cost);
+                    setup.signed
+                }
+                CostCheck::NoMatch => false,
+            }
+        });
+        outcome.is_doubtful = is_doubtful;
+        outcome
     });
     let mut vector = json!({
         "scheme": setup.scheme,
@@ -245,11 +253,14 @@ fn vector(number: u8, setup: &Setup) -> Value {
         "steps": steps,
         "result": result(&outcome, order.as_deref()),
     });
+    if let Some(format) = instance.lifted() {
+        vector["p"] = json!(format.gate_field().q());
+    }
     vector.as_object_mut().unwrap().extend(schemes::secret_fields(scheme, &case));
     if setup.signed {
         vector["signer"] = json!({
             "signing_key": hex(key.expose()), "public_key": key.public().to_string(),
-            "name": "loans", "version": "3", "schema": SCHEMA, "forged": setup.forged,
+            "name": "loans", "version": "3", "bundle_id": "33".repeat(16), "schema": SCHEMA, "forged": setup.forged,
         });
     }
     vector
@@ -300,7 +311,11 @@ fn search_vectors_are_what_clients_and_servers_send() {
             ..HONEST
         },
         Setup { behaviour: |step, server| if (step, server) == (0, 2) { "wrong ticket" } else { "honest" }, ..HONEST },
-        Setup { behaviour: |step, server| if (step, server) == (0, 1) { "adds 1" } else { "honest" }, ..HONEST },
+        Setup {
+            signed: true,
+            behaviour: |step, server| if (step, server) == (0, 1) { "adds 1" } else { "honest" },
+            ..HONEST
+        },
         Setup { behaviour: |step, server| if (step, server) == (1, 2) { "adds 1" } else { "honest" }, ..HONEST },
         Setup { behaviour: |step, _| if step == 0 { "silent" } else { "refuses" }, ..HONEST },
         Setup {

@@ -2,6 +2,7 @@
 //! records and record queries.
 
 use super::{compare, hex, numbers};
+use crate::aont::OVERHEAD;
 use crate::field::Field;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
 use crate::params::Params;
@@ -89,10 +90,10 @@ fn record_query(
 ) -> Value {
     let (threshold, silent, lying) = faults;
     let params = Params { threshold, silent, lying, ..Params::new(vec![1], encoded.len()) };
-    let fetch = RecordFetch::new(&params, servers, 6);
+    let fetch = RecordFetch::new(&params, servers, encoded[0].len() - OVERHEAD);
     let mut random = Recorder(SeededRandom::new(78), vec![]);
     let queries = fetch.queries(row, &mut random);
-    let answers: Vec<Vec<u8>> = (0..servers)
+    let answers: Vec<Vec<u8>> = (0..fetch.responders())
         .map(|server| {
             let mut product = fetch.inner_product(&queries[server], |position| &encoded[position]);
             fetch.pad(server, keys, &mut product);
@@ -102,10 +103,12 @@ fn record_query(
     let received: Vec<Option<Vec<u8>>> = answers.iter().cloned().map(Some).collect();
     let decoded = fetch.decode(&received, &mut SeededRandom::new(79)).unwrap().0;
     assert!(row.is_none_or(|row| decoded == encoded[row]));
+    // Servers that the fetch does not ask have no query.
+    let queries = (0..servers).map(|server| queries.get(server).map(|query| hex(query)));
     json!({
         "servers": servers, "T": threshold, "S": silent, "B": lying, "row": row,
         "draws": hex(&random.1),
-        "queries": queries.iter().map(|query| hex(query)).collect::<Vec<_>>(),
+        "queries": queries.collect::<Vec<_>>(),
         "answers": answers.iter().map(|answer| hex(answer)).collect::<Vec<_>>(),
     })
 }
@@ -152,9 +155,11 @@ fn transcript_vectors_are_what_the_derivations_give() {
     let sent = messages(&header, vec![vec![1, 2, 3], vec![4, 5, 6]], &mut SeededRandom::new(77));
     let root = RootKey::new(7, [0x42; 32]);
     let keys = root.transcript(&sent[0].tau());
-    // Rows 0 and 1 have the same text and are encoded with different keys.
-    let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
-    let protocol = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], 6);
+    // Rows 0 and 1 have the same text and are encoded with different keys. Records are long enough
+    // that 3 of 4 servers are cheaper than 2.
+    let records: Vec<Vec<u8>> =
+        (0..11).map(|row: u8| format!("row {:02}", row.max(1)).repeat(50).into_bytes()).collect();
+    let protocol = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], records[0].len());
     let encoded = protocol.encode_records(&root, records.iter().map(Vec::as_slice));
     let query = |faults, servers, row| record_query(&keys, &encoded, faults, servers, row);
     compare(

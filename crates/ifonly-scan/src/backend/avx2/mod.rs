@@ -12,6 +12,10 @@ pub(super) use records::{gf256_sum, xor_selected};
 
 use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, portable};
 use crate::dot::limbs16::AnyDot;
+use crate::lifted::decode::{self, BlockSummary, DecodeConstants};
+use crate::lifted::gate::{DRAW_WORDS, GateConstants};
+use crate::lifted::lookups::{Lookups, RowBlocks, WordLookups};
+use crate::row_store::BLOCK_ROWS;
 use std::arch::x86_64::__m256i;
 
 /// 256-bit vectors of x86-64, with FMA, which practically all machines with AVX2 have. A value
@@ -51,6 +55,9 @@ impl Kernels for Avx2 {
         out: [&mut [u32]; 2],
     ) {
         unsafe { dot_pair::dot_pair(pair, blocks, norms, planes, out) }
+    }
+    fn word_sums(&self, lookups: &WordLookups, blocks: RowBlocks<'_>, low: &mut [u32], high: &mut [u32]) {
+        compiled!(lookups.sum_with_loads(blocks, low, high));
     }
     fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         unsafe { mask::mask_words(draws, bytes, out) }

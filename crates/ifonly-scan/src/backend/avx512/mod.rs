@@ -6,12 +6,17 @@ mod bits;
 mod dot;
 mod limbs;
 mod mask;
+mod sums;
 mod table;
 
 use super::{Blocks, DrawSpec, Kernels, NibbleTables, Planes, avx2, modular, portable};
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::AnyDot;
 use crate::dot::lookup::PlaneTables;
+use crate::lifted::decode::{self, BlockSummary, DecodeConstants};
+use crate::lifted::gate::{DRAW_WORDS, GateConstants};
+use crate::lifted::lookups::{Lookups, RowBlocks, WordLookups};
+use crate::row_store::BLOCK_ROWS;
 use std::arch::x86_64::*;
 
 /// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4
@@ -62,6 +67,12 @@ impl Kernels for Avx512 {
     }
     fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         unsafe { table::look_up(tables, blocks, low, high) }
+    }
+    fn looks_up_bytes(&self) -> bool {
+        true
+    }
+    fn word_sums(&self, lookups: &WordLookups, blocks: RowBlocks<'_>, low: &mut [u32], high: &mut [u32]) {
+        unsafe { sums::word_sums(lookups, blocks, low, high) }
     }
     fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         unsafe { mask::mask_words(draws, bytes, out) }

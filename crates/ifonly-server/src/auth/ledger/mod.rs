@@ -1,5 +1,5 @@
 //! The ledger: durable counts of the searches that tokens have spent, in a file, in PostgreSQL, or
-//! in Redis or Valkey.
+//! in Redis or Valkey. The stores need the features `postgres` and `redis`.
 //!
 //! All frontends of one server share a ledger. A store increments a count and compares it with the
 //! limit in one atomic step, so two frontends cannot both spend the last search. If the server does
@@ -16,12 +16,17 @@
 
 mod file;
 mod location;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod pool;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
 mod redis;
-mod redis_url;
-mod resp;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod runtime;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod store;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;
 
 pub(crate) use file::FileLedger;
@@ -61,6 +66,12 @@ pub enum LedgerError {
     /// The configuration of the ledger is invalid.
     #[error("ledger: {0}")]
     Config(String),
+    /// The program was compiled without this kind of store.
+    #[error(
+        "ledger: this program was built without {0}; use a released program, image or wheel, or build it with the \
+         cargo feature `stores`"
+    )]
+    NotBuilt(&'static str),
     /// The store is unreachable or unusable. No request was sent, so nothing was counted.
     #[error("ledger {store}: {reason}")]
     Unreachable {
@@ -115,14 +126,40 @@ pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, Ledg
         LedgerLocation::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
         LedgerLocation::Url(url) => url,
     };
-    // PostgreSQL connections have their own runtime, which must not block a thread of another
-    // runtime, so a new thread opens the store.
-    let opening = || -> Result<Box<dyn Ledger>, LedgerError> {
-        match url.split(':').next().unwrap_or_default() {
-            "postgres" | "postgresql" => Ok(Box::new(postgres::open(&url, config, server)?)),
-            _ => Ok(Box::new(redis::open(&url, config, server)?)),
-        }
-    };
-    let opened = std::thread::scope(|scope| scope.spawn(opening).join());
+    // Connections have their own runtime, which must not block a thread of another runtime, so a
+    // new thread opens the store.
+    let opened = std::thread::scope(|scope| scope.spawn(|| open_store(&url, config, server)).join());
     opened.unwrap_or_else(|_| Err(LedgerError::Config("internal error while opening it".into())))
+}
+
+/// Opens the store of a URL. `LedgerConfig::location` has checked its scheme.
+#[cfg_attr(not(all(feature = "postgres", feature = "redis")), allow(unused_variables))]
+fn open_store(url: &str, config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
+    if url.starts_with("postgres") {
+        #[cfg(feature = "postgres")]
+        return Ok(Box::new(postgres::open(url, config, server)?));
+        #[cfg(not(feature = "postgres"))]
+        return Err(LedgerError::NotBuilt("PostgreSQL"));
+    }
+    #[cfg(feature = "redis")]
+    return Ok(Box::new(redis::open(url, config, server)?));
+    #[cfg(not(feature = "redis"))]
+    Err(LedgerError::NotBuilt("Redis and Valkey"))
+}
+
+#[cfg(all(test, not(all(feature = "postgres", feature = "redis"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_not_built_is_refused_with_the_way_to_get_it() {
+        let stores = [
+            ("postgres://h/d", "PostgreSQL", cfg!(feature = "postgres")),
+            ("valkey://h", "Redis and Valkey", cfg!(feature = "redis")),
+        ];
+        for (url, name, _) in stores.into_iter().filter(|&(_, _, is_built)| !is_built) {
+            let error = open(&LedgerConfig::new(url), "test/1").unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("cargo feature `stores`"), "{error}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! The isolation level `READ COMMITTED` is sufficient: of two statements that update the same row,
 //! the second waits for the first and sees its result.
 
+use crate::auth::ledger::runtime::StoreRuntime;
 use crate::auth::ledger::store::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
 use crate::auth::ledger::{LedgerConfig, LedgerError, tls};
 use rustls::ClientConfig;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::runtime::Runtime;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Error, Socket, Statement};
@@ -94,22 +94,11 @@ pub(crate) struct Postgres {
     timeout: Duration,
 }
 
-/// A connection and its runtime, which runs only while a caller waits for a result.
+/// A connection and its runtime.
 pub(crate) struct PgConnection {
     client: Client,
     spend: Option<Statement>,
-    /// `Some` until the connection is dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Drop for PgConnection {
-    fn drop(&mut self) {
-        // A thread of another runtime may drop the connection. It must not block, so the runtime
-        // shuts down in the background.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
+    runtime: StoreRuntime,
 }
 
 impl Postgres {
@@ -118,11 +107,15 @@ impl Postgres {
     }
 
     /// Runs a future of this connection with the time limit.
-    fn wait<T>(&self, runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, PostgresError> {
-        match runtime.block_on(async { tokio::time::timeout(self.timeout, work).await }) {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(PostgresError { is_refusal: error.as_db_error().is_some(), reason: chain(&error) }),
-            Err(_) => Err(PostgresError {
+    fn wait<T>(
+        &self,
+        runtime: &StoreRuntime,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, PostgresError> {
+        match runtime.wait(self.timeout, work) {
+            Some(Ok(done)) => Ok(done),
+            Some(Err(error)) => Err(PostgresError { is_refusal: error.as_db_error().is_some(), reason: chain(&error) }),
+            None => Err(PostgresError {
                 is_refusal: false,
                 reason: format!("no reply within {} s", self.timeout.as_secs()),
             }),
@@ -158,8 +151,7 @@ impl CounterStore for Postgres {
     }
 
     fn connect(&self) -> Result<PgConnection, LedgerError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| self.unreachable(error))?;
+        let runtime = StoreRuntime::new().map_err(|error| self.unreachable(error))?;
         let connecting = async {
             let (client, connection) = self.settings.connect(Tls(self.tls.clone())).await?;
             // The client reports the errors of the connection too.
@@ -177,13 +169,11 @@ impl CounterStore for Postgres {
         if is_standby {
             return not_durable("it is a standby; use the address of the primary");
         }
-        Ok(PgConnection { client, spend: None, runtime: Some(runtime) })
+        Ok(PgConnection { client, spend: None, runtime })
     }
 
     fn identify(&self, connection: &mut PgConnection, proposal: &str) -> Result<String, LedgerError> {
-        let PgConnection { client, runtime: Some(runtime), .. } = connection else {
-            return Err(self.unreachable("the connection is closed"));
-        };
+        let PgConnection { client, runtime, .. } = connection;
         let work = async {
             let exists = "SELECT to_regclass('ifonly_ledger') IS NOT NULL AND to_regclass('ifonly_spent') IS NOT NULL";
             if !client.query_one(exists, &[]).await?.try_get::<_, bool>(0)? {
@@ -198,20 +188,12 @@ impl CounterStore for Postgres {
     }
 
     fn is_open(&self, connection: &mut PgConnection) -> bool {
-        let Some(runtime) = &connection.runtime else { return false };
-        // The connection does not run while it is idle. Let it process what has arrived since.
-        runtime.block_on(async {
-            for _ in 0..3 {
-                tokio::task::yield_now().await;
-            }
-        });
+        connection.runtime.process_arrivals();
         !connection.client.is_closed()
     }
 
     fn spend(&self, connection: &mut PgConnection, request: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
-        let PgConnection { client, spend, runtime: Some(runtime) } = connection else {
-            return Err(self.unreachable("the connection is closed"));
-        };
+        let PgConnection { client, spend, runtime } = connection;
         let statement = match spend {
             Some(statement) => statement,
             None => {
@@ -219,7 +201,7 @@ impl CounterStore for Postgres {
                 spend.insert(prepared.map_err(|error| self.unreachable(error.reason))?)
             }
         };
-        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let signed = |number: u64| i64::try_from(number).expect("counts are at most MAX_COUNT");
         let (limit, seen, floor) = (signed(request.limit), signed(request.seen), signed(request.floor));
         let store = || self.display_url();
         let counting = async {

@@ -13,7 +13,7 @@ use ifonly_algebra::random::RandomSource;
 use ifonly_sealed::Peer;
 use tokio::sync::{mpsc, watch};
 
-const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, session_seconds: 5 };
+const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, slot_seconds: 3, session_seconds: 5 };
 const ROWS: usize = 5;
 
 /// What happens to one frame.
@@ -143,7 +143,7 @@ async fn session_with(
     let run = async |server: usize| {
         let peers = &peers[server - 1];
         let context = SessionContext { randomness: peers.randomness(), ..context(number) };
-        let mut joined = peers.join(&context).await?;
+        let mut joined = peers.join(&context, client(1)).await?;
         if server == faulty {
             for ((peer, sender), count) in
                 [Peer::Next, Peer::Previous].into_iter().zip(joined.streams.senders()).zip(&counts)
@@ -152,7 +152,8 @@ async fn session_with(
                 *sender = faulty_sender(sender.clone(), case, broken.clone(), count.clone());
             }
         }
-        let mut opened = peers.handshake(joined, &context).await?;
+        let met = peers.greet(joined, &context).await?;
+        let mut opened = peers.confirm(met).await?;
         let randomness = opened.randomness(&circuit);
         let value = |row: usize| shares[server - 1][row];
         let party = Party::new(&circuit, server, randomness, value, &mut OsRandom::default())?;
@@ -197,7 +198,7 @@ async fn inject_all_faults(server: usize, mode: RandomnessMode, prefetch: bool) 
             let started = Instant::now();
             let (results, _) = session_with(&three, 2, server, Some(case)).await;
             let took = started.elapsed();
-            let limit = Duration::from_secs(LIMITS.join_seconds + 1 + LIMITS.session_seconds);
+            let limit = Duration::from_secs(LIMITS.join_seconds + LIMITS.slot_seconds + 1 + LIMITS.session_seconds);
             assert!(took <= limit + Duration::from_millis(10), "{case:?} took {took:?}");
             // In mode `keys` the third frame to the next server is a key, and any 32 bytes are
             // valid.
@@ -210,7 +211,7 @@ async fn inject_all_faults(server: usize, mode: RandomnessMode, prefetch: bool) 
             }
             assert_eq!(cost(ROWS, session(&three.0, 3, ROWS).await), Some(5), "the next session after {case:?}");
             assert!(three.0.iter().all(|peers| peers.rendezvous.is_empty()), "{case:?}");
-            assert_eq!(three.0[0].session_slots.available_permits(), LIMITS.sessions, "{case:?}");
+            assert_eq!(three.0[0].session_slots.available(), LIMITS.sessions, "{case:?}");
             cases += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! Three servers in one process, connected by HTTP/2 through memory.
 
+mod certificates;
 mod faults;
 
 use super::*;
@@ -107,8 +108,8 @@ async fn an_absent_server_is_named_and_the_next_session_works() {
     let peers = three(PeerLimits::default());
     let context = context(1);
     let (first, second) = tokio::join!(peers[0].open(&context), peers[1].open(&context));
-    assert_eq!(first.err(), Some(SessionError::Absent { server: 3, seconds: 15 }));
-    assert_eq!(second.err(), Some(SessionError::Absent { server: 3, seconds: 15 }));
+    assert_eq!(first.err(), Some(SessionError::Absent { server: 3, seconds: 5 }));
+    assert_eq!(second.err(), Some(SessionError::Absent { server: 3, seconds: 5 }));
     assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
 }
 
@@ -198,27 +199,67 @@ async fn a_message_at_two_frontends_opens_at_most_one_session() {
     assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
 }
 
+/// An address of a client.
+fn client(number: u8) -> IpAddr {
+    IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, number))
+}
+
+/// The attack: sessions at one server only, which wait for peers that never get the message. With
+/// several frontends, the streams of one frontend meet those of the others at the next server.
 #[tokio::test(start_paused = true)]
-async fn a_frontend_with_too_many_waiting_streams_is_retried() {
-    let limits = PeerLimits { waiting: 1, ..PeerLimits::default() };
-    let frontends = with_frontends(limits, [1, 2, 1], Vec::new);
-    let peers = [frontends[0][0].clone(), frontends[1][1].clone(), frontends[2][0].clone()];
-    // This message reached server 1 only. Its streams use the limit of both frontends until it
-    // gives up.
-    let blocking = tokio::spawn({
-        let first = frontends[0][0].clone();
-        async move { first.open(&context(1)).await.err() }
-    });
-    while frontends[1].iter().any(|frontend| frontend.rendezvous.waiting() == 0) {
+async fn half_open_sessions_of_one_address_displace_only_each_other() {
+    let limits = PeerLimits { waiting: 4, ..PeerLimits::default() };
+    let frontends = with_frontends(limits, [2, 1, 1], Vec::new);
+    let peers = [frontends[0][0].clone(), frontends[1][0].clone(), frontends[2][0].clone()];
+    // This session waits for server 3 from the start.
+    let victim = context(200);
+    let honest = async {
+        let met = tokio::join!(peers[0].meet(&victim, client(1)), peers[1].meet(&victim, client(1)), async {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            peers[2].meet(&victim, client(1)).await
+        });
+        met.0.is_ok() && met.1.is_ok() && met.2.is_ok()
+    };
+    let attack = async {
+        let open = async |number: u8| {
+            let (server, frontend) = (usize::from(number) % 3, usize::from(number) % 2);
+            let frontend = &frontends[server][frontend % frontends[server].len()];
+            frontend.meet(&context(number), client(66)).await.err()
+        };
+        futures_util::future::join_all((0..100).map(open)).await
+    };
+    let (honest, attack) = tokio::join!(honest, attack);
+    assert!(honest, "the session of another address is displaced");
+    assert!(attack.iter().all(Option::is_some));
+    let displaced = attack.iter().flatten().filter(|error| **error == SessionError::Displaced).count();
+    assert!(displaced > 80, "{displaced} of 100 sessions at one server were displaced");
+    assert!(frontends.iter().flatten().all(|peers| peers.half_open.used() == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_rendezvous_displaces_streams_of_the_largest_client_class() {
+    // Server 2 allows two waiting streams; server 1 opens more, for two clients.
+    let rendezvous = Arc::new(SessionRendezvous::new(2));
+    let endpoint: Endpoint = (rendezvous.clone(), Arc::default());
+    let limits = PeerLimits::default();
+    let next = memory_connector(&endpoint, limits);
+    let first = Arc::new(PeerNetwork::new(1, limits, RandomnessMode::System, [next]));
+    let open = |number: u8, address: u8| {
+        let first = first.clone();
+        tokio::spawn(async move { first.meet(&context(number), client(address)).await.err() })
+    };
+    let honest = open(1, 1);
+    while rendezvous.waiting() < 1 {
         tokio::task::yield_now().await;
     }
-    let blocked = session(&peers, 2, 100);
-    let unblock = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        blocking.abort();
-    };
-    let (answers, ()) = tokio::join!(blocked, unblock);
-    assert_eq!(cost(100, answers), Some(5));
+    let flood: Vec<_> = (2..20).map(|number| open(number, 66)).collect();
+    let mut gone = 0;
+    for task in flood {
+        let error = task.await.unwrap().unwrap();
+        gone += usize::from(error == SessionError::Stream { server: 2, error: PeerStreamError::Refused(410) });
+    }
+    assert_eq!(gone, 17, "all but the last stream of the flood");
+    assert!(matches!(honest.await.unwrap(), Some(SessionError::BothAbsent { .. })), "waits until its deadline");
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,7 +278,7 @@ async fn unreachable_and_silent_frontends_do_not_delay_sessions_of_the_others() 
     // A server without the message is named, although its frontends are reachable.
     let (context, [first, _, third]) = (context(9), [0, 1, 2].map(|index| frontends[index][0].clone()));
     let (first, third) = tokio::join!(first.open(&context), third.open(&context));
-    let absent = Some(SessionError::Absent { server: 2, seconds: 15 });
+    let absent = Some(SessionError::Absent { server: 2, seconds: 5 });
     assert_eq!((first.err(), third.err()), (absent.clone(), absent));
 }
 

@@ -7,7 +7,11 @@ use crate::cli::connection_args::{ConnectionArgs, PinArgs};
 use crate::cli::exit::{CommandError, CommandOutcome};
 use crate::cli::profile_args::split;
 use crate::cli::{connection_args, exit, profile_args, profile_file, render};
-use ifonly_client::{Answer, ProfileValues, WishList};
+use ifonly_client::query::wish_options::{
+    COSTS, FEATURES_TO_VARY, IMMUTABLE, MAX_CHANGES, METRIC, ONLY_DOWN, ONLY_UP, PERMITS, PRICES, RANGES, SCHEME,
+    SUGGESTED_IMMUTABLE, TOLERANCE, TOP, WAYS, WAYS_BY, WEIGHTS, flag_help,
+};
+use ifonly_client::{Answer, Explanation, ProfileValues, UnknownWaysBy, WaysBy, WishList};
 use ifonly_values::schema::Value;
 use ifonly_values::wishes::{Metric, UnknownMetric};
 use std::collections::BTreeMap;
@@ -51,52 +55,40 @@ pub(crate) struct Args {
     /// One of your values; overrides the profile; repeatable.
     #[arg(long = "set", value_name = "FEATURE=VALUE")]
     set: Vec<String>,
-    /// Features that must not change.
-    #[arg(long, value_name = "FEATURES")]
+    #[arg(long = IMMUTABLE.flag, value_name = IMMUTABLE.value, help = flag_help(IMMUTABLE.flag))]
     immutable: Vec<String>,
-    /// Also keep the features that the institution marks as hard to change; `ifonly profile` shows
-    /// them.
-    #[arg(long)]
+    #[arg(long = SUGGESTED_IMMUTABLE.flag, help = flag_help(SUGGESTED_IMMUTABLE.flag))]
     suggested_immutable: bool,
-    /// The only features that may change; default: all.
-    #[arg(long, value_name = "FEATURES")]
+    #[arg(long = FEATURES_TO_VARY.flag, value_name = FEATURES_TO_VARY.value, help = flag_help(FEATURES_TO_VARY.flag))]
     features_to_vary: Vec<String>,
-    /// Factor for the cost of a feature, from 0.01 to 1000; default 1.
-    #[arg(long = "weight", value_name = "FEATURE=WEIGHT")]
+    #[arg(long = WEIGHTS.flag, value_name = WEIGHTS.value, help = flag_help(WEIGHTS.flag))]
     weights: Vec<String>,
-    /// Permitted range of a feature, inclusive; omit a bound to leave it open. `..` may replace the
-    /// colon, for example in times.
-    #[arg(long = "range", value_name = "FEATURE=LOW:HIGH")]
+    #[arg(long = RANGES.flag, value_name = RANGES.value, help = flag_help(RANGES.flag))]
     ranges: Vec<String>,
-    /// Permitted values of a feature.
-    #[arg(long = "permit", value_name = "FEATURE=A,B,…")]
+    #[arg(long = PERMITS.flag, value_name = PERMITS.value, help = flag_help(PERMITS.flag))]
     permits: Vec<String>,
-    /// Features whose value must not fall.
-    #[arg(long, value_name = "FEATURES")]
+    #[arg(long = ONLY_UP.flag, value_name = ONLY_UP.value, help = flag_help(ONLY_UP.flag))]
     only_up: Vec<String>,
-    /// Features whose value must not rise.
-    #[arg(long, value_name = "FEATURES")]
+    #[arg(long = ONLY_DOWN.flag, value_name = ONLY_DOWN.value, help = flag_help(ONLY_DOWN.flag))]
     only_down: Vec<String>,
-    /// Cost metric: l2 or l1 (relative to the value range), mad (relative to the deviation), or
-    /// count (1 per change).
-    #[arg(long, value_name = "METRIC", default_value = "l2")]
+    #[arg(long = METRIC.flag, value_name = METRIC.value, default_value = "l2", help = flag_help(METRIC.flag))]
     metric: String,
-    /// Cost of one feature: a metric, or one weight for rising and one for falling values.
-    #[arg(long = "cost", value_name = "FEATURE=l1|up:3,down:0.5")]
+    #[arg(long = PRICES.flag, value_name = "FEATURE=l1|up:3,down:0.5", help = flag_help(PRICES.flag))]
     costs: Vec<String>,
-    /// JSON or TOML file with the cost of each target value, per feature; replaces the metric.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = COSTS.flag, value_name = COSTS.value, help = flag_help(COSTS.flag))]
     cost_table: Option<PathBuf>,
-    /// Return only rows that change at most K features; prefer fewer changes.
-    #[arg(long, value_name = "K")]
+    #[arg(long = MAX_CHANGES.flag, value_name = MAX_CHANGES.value, help = flag_help(MAX_CHANGES.flag))]
     max_changes: Option<u64>,
-    /// Scheme to use (visible to the servers); default: that of the manifest. `ifonly inspect`
-    /// lists the schemes.
-    #[arg(long, value_name = "SCHEME")]
+    #[arg(long = TOLERANCE.flag, value_name = TOLERANCE.value, help = flag_help(TOLERANCE.flag))]
+    tolerance: Vec<String>,
+    #[arg(long = SCHEME.flag, value_name = SCHEME.value, help = flag_help(SCHEME.flag))]
     scheme: Option<String>,
-    /// Number of nearest rows to fetch (visible to the servers).
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long = TOP.flag, value_name = TOP.value, default_value_t = 1, help = flag_help(TOP.flag))]
     top: usize,
+    #[arg(long = WAYS.flag, value_name = WAYS.value, default_value_t = 1, help = flag_help(WAYS.flag))]
+    ways: usize,
+    #[arg(long = WAYS_BY.flag, value_name = WAYS_BY.value, default_value = "feature", help = flag_help(WAYS_BY.flag))]
+    ways_by: String,
     #[command(flatten)]
     pins: PinArgs,
     /// Print JSON instead of text, errors included.
@@ -136,7 +128,7 @@ async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
         false => render::out(&text(&answer, args.max_changes.is_some()))?,
     }
     for note in &answer.notes {
-        eprintln!("note: {}", render::clean(note));
+        eprintln!("note: {}", render::clean(&note.message));
     }
     Ok(if answer.found.is_empty() { CommandOutcome::NoMatch } else { CommandOutcome::Success })
 }
@@ -153,6 +145,8 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
         costs: args.cost_table.as_deref().map(profile_args::costs).transpose()?.unwrap_or_default(),
         max_changes: args.max_changes,
         top: args.top,
+        ways: args.ways,
+        ways_by: ways_by(&args.ways_by)?,
         scheme: args.scheme.clone(),
         ..WishList::default()
     };
@@ -162,6 +156,10 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
             CommandError::Input(format!("--weight {assignment}: the weight must be a number from 0.01 to 1000"))
         })?;
         once(&mut list.weights, "--weight", name, weight)?;
+    }
+    for assignment in &args.tolerance {
+        let (name, size) = split(assignment, "--tolerance")?;
+        once(&mut list.tolerance, "--tolerance", name, Value::from(size.trim()))?;
     }
     for assignment in &args.ranges {
         let (name, range) = split(assignment, "--range")?;
@@ -196,6 +194,7 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
         }
         once(&mut list.asymmetric, "--cost", name, (up, down))?;
     }
+    list.check_costs().map_err(CommandError::input)?;
     Ok(list)
 }
 
@@ -217,6 +216,18 @@ fn metric(flag: &str, name: &str) -> Result<Metric, CommandError> {
     name.parse().map_err(|error: UnknownMetric| CommandError::Input(format!("{flag} {name}: {error}")))
 }
 
+fn ways_by(name: &str) -> Result<WaysBy, CommandError> {
+    name.parse().map_err(|error: UnknownWaysBy| CommandError::Input(format!("--ways-by {name}: {error}")))
+}
+
+/// What a way holds in addition to the wishes.
+fn held(explanation: &Explanation) -> String {
+    match &explanation.held[..] {
+        [] => String::new(),
+        held => format!(", with {} unchanged", render::clean(&held.join(", "))),
+    }
+}
+
 /// The answer as text. `limited` says whether the wishes limit the number of changes; the client
 /// applies that limit after decoding, so the number of matching rows ignores it.
 fn text(answer: &Answer, limited: bool) -> String {
@@ -225,17 +236,33 @@ fn text(answer: &Answer, limited: bool) -> String {
         if answer.requested > 1 {
             text += &format!("Result {}:\n", number + 1);
         }
+        if answer.requested_ways > 1 {
+            text += &format!("Way {}{}:\n", number + 1, held(explanation));
+        }
         match explanation.changes.is_empty() {
+            true if explanation.group.is_some() => text += "A record of accepted people has exactly your values.\n",
             true => text += "A row with exactly your values was accepted.\n",
             false => text += &render::changes(&explanation.changes),
         }
-        text += &format!("{}\n\n", render::cost(explanation));
+        text += &format!("{}\n", render::cost(explanation));
+        if let Some(group) = &explanation.group {
+            text += &format!("  the record {group}\n");
+        }
+        text += "\n";
+    }
+    if (1..answer.requested_ways).contains(&answer.found.len()) {
+        text += &format!(
+            "There is no further way: with these features held too, no row matches. {} of {} found.\n\n",
+            answer.found.len(),
+            render::count(answer.requested_ways as u64, "way"),
+        );
     }
     if answer.found.is_empty() {
+        let wishes: Vec<&str> = answer.wishes.iter().map(|wish| wish.message.as_str()).collect();
         text += &format!("No row in {} matches", render::clean(&answer.dataset.name));
         text += &match answer.wishes.is_empty() {
             true => ".\n".into(),
-            false => format!(" your wishes: {}.\n", render::clean(&answer.wishes.join("; "))),
+            false => format!(" your wishes: {}.\n", render::clean(&wishes.join("; "))),
         };
     }
     let (up, down) = (render::bytes(answer.traffic.up), render::bytes(answer.traffic.down));
@@ -252,7 +279,7 @@ fn text(answer: &Answer, limited: bool) -> String {
     let servers = render::count(answer.servers as u64, "server");
     text += &format!("; scheme {}, {servers}, {up} up, {down} down\n", answer.scheme);
     for server in &answer.lying_servers {
-        text += &format!("note: server {server} returned a wrong answer; it was corrected\n");
+        text += &format!("note: server {server} gave a wrong answer or a wrong index; this was corrected\n");
     }
     for failure in &answer.server_failures {
         text += &format!("note: {}\n", render::clean(&failure.to_string()));

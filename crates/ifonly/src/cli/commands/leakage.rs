@@ -16,7 +16,10 @@ Examples:
 
 Model of the paper: the profile x is uniform; the rows are drawn without replacement from all
 points except x, or from --bundle or --rows. The number of servers and the threshold do not
-matter, because the user decodes the same values.")]
+matter, because the user decodes the same values.
+
+The first number excludes the record that the search returns, the second includes it. Maximal
+leakage holds for every prior, and the values of several searches add up: use it for budgets.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: LeakageArgs,

@@ -3,7 +3,7 @@
 use crate::cli::connection_args::PinArgs;
 use crate::cli::exit::{CommandError, CommandOutcome};
 use crate::cli::render;
-use crate::local::page::Page;
+use crate::local::page::{Page, PageTexts};
 use std::path::PathBuf;
 
 /// Build the web page for users. Its host should be neither the institution nor an operator.
@@ -33,14 +33,21 @@ struct BuildArgs {
     servers: Vec<String>,
     #[command(flatten)]
     pins: PinArgs,
-    /// Folder of the compiled page; default: beside the program or in its workspace.
+    /// Name of the page's host, such as a consumer office, for the texts of the page.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Name of the institution that decided, for the texts of the page.
+    #[arg(long, value_name = "NAME")]
+    institution: Option<String>,
+    /// Folder of a built page; default: the page of the program, or of its workspace.
     #[arg(long, value_name = "DIR")]
     page_dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Command::Build(args) = &args.command;
-    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), None)?;
+    let texts = PageTexts { host: args.host.clone(), institution: args.institution.clone(), example: None };
+    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), &texts)?;
     page.write(&args.folder)?;
     render::out(&format!(
         "wrote the page to {}; every server must allow the origin of its host ([cors] in the server's configuration)\n",

@@ -52,17 +52,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
     /// Address on which this server accepts its previous peer (sealed search).
-    #[arg(long, value_name = "ADDRESS", requires_all = ["next", "next_cert", "previous_cert"])]
+    #[arg(long, value_name = "ADDRESS")]
     peers_listen: Option<SocketAddr>,
     /// Address on which the next server accepts this one (sealed search); if the next server has
     /// several frontends, the addresses of all.
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "peers_listen")]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     next: Vec<String>,
     /// Certificate of the next server, PEM (sealed search).
-    #[arg(long, value_name = "FILE", requires = "peers_listen")]
+    #[arg(long, value_name = "FILE")]
     next_cert: Option<PathBuf>,
     /// Certificate of the previous server, PEM (sealed search).
-    #[arg(long, value_name = "FILE", requires = "peers_listen")]
+    #[arg(long, value_name = "FILE")]
     previous_cert: Option<PathBuf>,
     /// Run as a frontend: read rows from these shards, HOST:PORT each, or as `ifonly shard` prints
     /// the address.
@@ -116,17 +116,7 @@ impl Args {
             config.tls = Some(TlsConfig { certificate, key });
         }
         config.public_admin |= self.public_admin;
-        if let (Some(listen), Some(next), Some(previous)) =
-            (self.peers_listen, self.next_cert.clone(), self.previous_cert.clone())
-        {
-            config.peers = Some(PeersConfig {
-                listen,
-                next: NextServer { addresses: self.next.clone(), certificate: next },
-                previous: PreviousServer { certificate: previous },
-                randomness: RandomnessMode::default(),
-                limits: PeerLimits::default(),
-            });
-        }
+        self.override_peers(&mut config)?;
         if !self.shards.is_empty() || self.shards_file.is_some() || self.shards_cert.is_some() {
             let shards: &mut ShardsConfig = config.shards.get_or_insert_default();
             if !self.shards.is_empty() || self.shards_file.is_some() {
@@ -136,14 +126,39 @@ impl Args {
                 (shards.certificate, shards.key) = (certificate, key);
             }
         }
-        if let Some(randomness) = self.randomness {
-            let missing = ConfigError::Missing("peers.listen");
-            config.peers.as_mut().ok_or(missing)?.randomness = randomness;
-        }
         config.plain_http |= self.plain_http;
         config.limits.max_concurrent = self.max_concurrent.unwrap_or(config.limits.max_concurrent);
         config.limits.queue = self.queue.unwrap_or(config.limits.queue);
         Ok(config)
+    }
+
+    /// Every flag replaces one key of the table `peers`. Without that table, the flags must set all
+    /// keys that have no default.
+    fn override_peers(&self, config: &mut Config) -> Result<(), ConfigError> {
+        let next = (!self.next.is_empty()).then(|| self.next.clone());
+        let (next_cert, previous_cert) = (self.next_cert.clone(), self.previous_cert.clone());
+        if let Some(peers) = &mut config.peers {
+            peers.listen = self.peers_listen.unwrap_or(peers.listen);
+            peers.next.addresses = next.unwrap_or_else(|| std::mem::take(&mut peers.next.addresses));
+            peers.next.certificate = next_cert.unwrap_or_else(|| std::mem::take(&mut peers.next.certificate));
+            peers.previous.certificate =
+                previous_cert.unwrap_or_else(|| std::mem::take(&mut peers.previous.certificate));
+            peers.randomness = self.randomness.unwrap_or(peers.randomness);
+            return Ok(());
+        }
+        let is_given = self.peers_listen.is_some() || self.randomness.is_some();
+        if is_given || next.is_some() || next_cert.is_some() || previous_cert.is_some() {
+            let missing = ConfigError::Missing;
+            let certificate = next_cert.ok_or(missing("peers.next.certificate"))?;
+            config.peers = Some(PeersConfig {
+                listen: self.peers_listen.ok_or(missing("peers.listen"))?,
+                next: NextServer { addresses: next.ok_or(missing("peers.next.address"))?, certificate },
+                previous: PreviousServer { certificate: previous_cert.ok_or(missing("peers.previous.certificate"))? },
+                randomness: self.randomness.unwrap_or_default(),
+                limits: PeerLimits::default(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -174,7 +189,9 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
 pub(crate) fn outcome(result: Result<(), DaemonError>) -> Result<CommandOutcome, CommandError> {
     match result {
         Ok(()) => Ok(CommandOutcome::Success),
-        Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(CommandError::machine(error)),
+        Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_) | DaemonError::Panic(_))) => {
+            Err(CommandError::machine(error))
+        }
         Err(error) => Err(CommandError::input(hints::for_daemon(&error))),
     }
 }
@@ -185,4 +202,47 @@ pub(crate) fn start_log(level: &str) -> Result<(), CommandError> {
         level.parse().map_err(|_| CommandError::Input(format!("--log {level}: use error, warn, info or debug")))?;
     tracing_subscriber::fmt().json().with_max_level(level).with_writer(std::io::stderr).init();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Flags {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn config(flags: &[&str]) -> Result<Config, ConfigError> {
+        Flags::parse_from(std::iter::once("serve").chain(flags.iter().copied())).args.config()
+    }
+
+    #[test]
+    fn flags_for_peers_replace_only_their_own_keys() {
+        let folder = std::env::temp_dir().join(format!("ifonly-serve-flags-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("server.toml");
+        let text = "[peers]\nlisten = \"127.0.0.1:1\"\nrandomness = \"keys\"\nnext = { address = \"b:2\", certificate = \"b.pem\" }\n\
+            previous = { certificate = \"c.pem\" }\nlimits = { sessions = 7 }\n";
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let file = config(&["--config", path]).unwrap().peers.unwrap();
+        let flags = ["--config", path, "--peers-listen", "127.0.0.1:9", "--next", "d:4", "--next-cert", "d.pem"];
+        let peers = config(&flags).unwrap().peers.unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((peers.randomness, peers.limits.sessions), (RandomnessMode::Keys, 7));
+        assert_eq!((peers.limits, &peers.previous), (file.limits, &file.previous));
+        assert_eq!((peers.listen.port(), peers.next.addresses), (9, vec!["d:4".to_owned()]));
+        assert_eq!(peers.next.certificate, PathBuf::from("d.pem"));
+    }
+
+    #[test]
+    fn without_a_table_of_peers_the_missing_key_is_named() {
+        assert_eq!(config(&[]).unwrap().peers, None);
+        let error = |flags: &[&str]| hints::for_daemon(&config(flags).unwrap_err().into());
+        assert!(error(&["--next-cert", "d.pem"]).contains("--peers-listen"));
+        assert!(error(&["--peers-listen", "127.0.0.1:9"]).contains("--next-cert"));
+    }
 }

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 /// Serve a range of rows to the frontends of one server, if the rows do not fit one machine.
 ///
 /// A shard answers only frontends (`ifonly serve --shards`) that show the same certificate. It
-/// prints its address when it is ready. SIGINT and SIGTERM stop it. A shard does not reload: for a
-/// new bundle, start new shards, and stop the old ones after the frontends have reloaded.
+/// prints its address when it is ready. SIGINT and SIGTERM stop it. SIGHUP reloads only the
+/// certificate: for a new bundle, start new shards, and stop the old ones after the frontends have
+/// reloaded.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
