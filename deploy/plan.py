@@ -13,11 +13,11 @@ import math
 
 # Nanoseconds per row of 32 bytes: the scan of one server, `ifonly bench --rounds 15` on one Zen 3
 # core with AVX2 (docs/records/performance.md).
-READ = 2.32 / 1.57  # time of Baseline divided by its ratio to reading
+BASELINE = 2.32
+READ = BASELINE / 1.57  # divided by its ratio to reading
 GATED_TABLE = 14.8  # --row-function gated-table
 SHUFFLE = 4.6
 RECORDS_OF_READ = 0.75  # XOR of records: 74 to 81% of the speed of reading them
-BATCHED = 1.95  # Baseline, 64 queries in one shared scan
 # Nanoseconds per search and server that do not depend on rows: connections, handshakes, manifest.
 # An upper bound from the load test (docs/records/performance.md): 379 searches per second over
 # 20,000 rows on two cores, which both servers and all clients shared.
@@ -123,7 +123,7 @@ def one(options):
     print(f"{power(options.rows)} rows, {power(options.searches)} searches per second: {amount(options.rows * options.searches)} rows per second and server")
     print(f"rows {amount(size.rows * size.row_bytes, 'B')}, records {amount(size.rows * size.record_bytes * options.epochs, 'B')}")
     print(f"reading the rows once per search: {amount(size.rows * size.searches * size.row_bytes, 'B/s')}")
-    print(f"cheapest scan (Baseline, batches of 64): {plain(size.cores(0, BATCHED))} cores")
+    print(f"cheapest scan (Baseline): {plain(size.cores(0, BASELINE))} cores")
     for name, cores, clients, between, working in size.families():
         by_cores, by_network, by_memory = size.machines(cores, clients + between, working)
         print(f"{name}: {plain(cores)} cores, {amount(clients, 'B/s')} to clients, {amount(between, 'B/s')} to other servers, {amount(working, 'B')} of memory per running search")

@@ -266,15 +266,19 @@ pub struct ScanJob<'a> {
     pub kappa: usize,
     /// The row program.
     pub program: &'a RowProgram,
-    /// `order[p]` is the stored row at position p of the answer; `None` for the stored order.
-    pub order: Option<&'a [u32]>,
 }
 
-/// The answer of one server: for each position, the outputs of its row. This slow evaluator is the
-/// definition; every other scan must return the same values.
-pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<FieldElement> {
+/// The answer of one server: for each position, the outputs of its row. `order[p]` is the stored row
+/// at position p; `None` for the stored order. This slow evaluator is the definition; every other
+/// scan must return the same values.
+pub fn answer(
+    job: &ScanJob<'_>,
+    rows: &Rows,
+    randomness: &impl RowRandomness,
+    order: Option<&[u32]>,
+) -> Vec<FieldElement> {
     let ScanJob { field, program, .. } = job;
-    let row_at = |position: usize| rows.row(job.order.map_or(position, |order| order[position] as usize));
+    let row_at = |position: usize| rows.row(order.map_or(position, |order| order[position] as usize));
     let value = |function: usize, position| program.functions[function].evaluate(field, row_at(position));
     let mut elements = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
     for i in 0..program.answered_rows(rows.len()) {

@@ -43,17 +43,17 @@ pub enum WireError {
     },
 }
 
-/// Bytes of `count` packed field elements; `None` on overflow.
-pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
+/// Bytes of `count` packed field elements.
+pub fn packed_length(field: &Field, count: usize) -> usize {
     numbers_length(field.bits(), count)
 }
 
-/// Bytes of `count` packed numbers of `bits` bits; `None` on overflow.
-pub fn numbers_length(bits: u32, count: usize) -> Option<usize> {
+/// Bytes of `count` packed numbers of `bits` bits. On overflow `usize::MAX`, which no slice has.
+pub fn numbers_length(bits: u32, count: usize) -> usize {
     // Eight numbers take `bits` bytes. The rest is computed separately, so that the computation
     // overflows only if the length does.
     let (eights, rest, bits) = (count / 8, count % 8, bits as usize);
-    eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
+    eights.saturating_mul(bits).saturating_add((rest * bits).div_ceil(8))
 }
 
 /// Whether these bytes have the length and the zero padding of `count` packed field elements. Does
@@ -61,7 +61,7 @@ pub fn numbers_length(bits: u32, count: usize) -> Option<usize> {
 pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
     let spare = count.wrapping_mul(field.bits() as usize) % 8;
     let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
-    packed_length(field, count) == Some(bytes.len()) && padded
+    packed_length(field, count) == bytes.len() && padded
 }
 
 /// Packs field elements.
@@ -72,7 +72,7 @@ pub fn pack<'a>(field: &Field, elements: impl IntoIterator<Item = &'a FieldEleme
 /// Packs numbers of `bits` bits; `bits` is at most 63.
 pub fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     // The capacity is exact for slices. Growing would leave copies of shares in freed memory.
-    let mut bytes = Vec::with_capacity(numbers_length(bits, numbers.size_hint().0).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(numbers_length(bits, numbers.size_hint().0));
     // At most 7 pending bits and 63 new ones fit into 128.
     let (mut pending, mut pending_bits) = (0u128, 0);
     for number in numbers {
@@ -107,7 +107,7 @@ fn read_numbers<T>(
     count: usize,
     read: impl Fn((usize, u64)) -> Result<T, WireError>,
 ) -> Result<Vec<T>, WireError> {
-    let need = numbers_length(bits, count).ok_or(WireError::Value { what: "number of field elements" })?;
+    let need = numbers_length(bits, count);
     if bytes.len() != need {
         return Err(WireError::Length { what: "packed field elements", have: bytes.len(), need });
     }
@@ -204,7 +204,7 @@ mod tests {
         assert!(matches!(unpack(&field, &[], usize::MAX), Err(WireError::Length { .. })));
         // The length in bytes overflows.
         let wide = Field::new(65_537).unwrap();
-        assert_eq!(unpack(&wide, &[], usize::MAX), Err(WireError::Value { what: "number of field elements" }));
+        assert!(matches!(unpack(&wide, &[], usize::MAX), Err(WireError::Length { need: usize::MAX, .. })));
         assert!(matches!(unpack(&wide, &[], usize::MAX / 64), Err(WireError::Length { .. })));
     }
 

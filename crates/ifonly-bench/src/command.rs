@@ -47,9 +47,6 @@ pub struct Args {
     /// Threads of one answer
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Queries that share a scan; 1 measures no shared scan
-    #[arg(long, default_value_t = 1)]
-    batch: usize,
     /// Bytes of a record
     #[arg(long, default_value_t = 64)]
     record_bytes: usize,
@@ -180,7 +177,6 @@ impl Args {
             bits: self.bits,
             servers: self.servers,
             threads: self.threads,
-            batch: self.batch,
             record_bytes: self.record_bytes,
             rounds: self.rounds,
             backend: self.backend.unwrap_or(Backend::best()),

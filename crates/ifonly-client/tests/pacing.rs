@@ -5,7 +5,6 @@ mod support;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::spir::RecordFetch;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::TestDatabase;
@@ -98,7 +97,7 @@ async fn pauses(
         let arrived = requests.iter().map(|request| request.1).min().unwrap();
         (arrived, requests.iter().map(|request| request.2).max().unwrap())
     };
-    let fetch = RecordFetch::new(instance.params(), instance.servers(), database.manifest.record_length());
+    let fetch = instance.record_fetch(database.manifest.record_length());
     let phases = (0..instance.phases()).map(|phase| instance.responders(phase));
     let mut rest = log.as_slice();
     let mut steps = vec![];

@@ -12,7 +12,6 @@ use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{ConstraintKind, CostModel};
 use ifonly_core::search::{NearestRow, RecordRefusal, SearchError, confirm};
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::spir::RecordFetch;
 use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -116,7 +115,7 @@ async fn servers_observe_the_same_traffic_for_every_profile() {
                     .count()
             };
             let answers: usize = (0..instance.phases()).map(|phase| instance.responders(phase)).sum();
-            let fetch = RecordFetch::new(instance.params(), instance.servers(), database.manifest.record_length());
+            let fetch = instance.record_fetch(database.manifest.record_length());
             assert_eq!((count(Route::Answer), count(Route::Record)), (answers, top * fetch.responders()));
         }
     }

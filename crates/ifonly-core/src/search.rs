@@ -360,9 +360,6 @@ impl Search {
         let payloads = state.shares().iter().map(|share| std::mem::take(&mut *instance.pack_share(phase, share)));
         let payloads = payloads.collect();
         let kind = MessageKind::Phase(phase as u8);
-        // A manifest may ask for more than this machine can address. A length of 0 makes every
-        // response too long.
-        let response_length = instance.answer_bytes(phase).map_or(0, |bytes| kind.lead() + bytes);
         let header = self.header(kind, instance.responders(phase));
         let mut sent = messages(&header, payloads, random);
         if phase == 0 {
@@ -374,7 +371,7 @@ impl Search {
             share_commitments.open_in(&mut sent);
         }
         self.phase_states.push(state);
-        step_messages(Route::Answer, &sent, response_length)
+        self.step_messages(kind, &sent)
     }
 
     /// The messages that fetch the record of rank `number`, or a dummy query of the same form.
@@ -383,7 +380,7 @@ impl Search {
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
         let sent = messages(&self.header(MessageKind::Record, sizes.responders()), payloads, random);
-        step_messages(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
+        self.step_messages(MessageKind::Record, &sent)
     }
 
     fn read(&mut self, step: Step, responses: StepResponses, random: &mut impl RandomSource) {
@@ -545,17 +542,18 @@ impl Search {
     }
 
     fn sizes(&self) -> RecordFetch {
-        RecordFetch::new(self.instance.params(), self.instance.servers(), self.header_context.record_length)
+        self.instance.record_fetch(self.header_context.record_length)
     }
 
     fn header(&self, kind: MessageKind, responders: usize) -> Header {
         self.header_context.header(&self.instance, kind, responders, self.parent)
     }
-}
 
-fn step_messages(route: Route, messages: &[Message], response_length: usize) -> StepMessages {
-    let messages = messages.iter().map(|message| Zeroizing::new(message.encode())).collect();
-    StepMessages { route, messages, response_length }
+    fn step_messages(&self, kind: MessageKind, messages: &[Message]) -> StepMessages {
+        let messages = messages.iter().map(|message| Zeroizing::new(message.encode())).collect();
+        let response_length = self.instance.response_length(kind, self.header_context.record_length);
+        StepMessages { route: kind.route(), messages, response_length }
+    }
 }
 
 /// The cost of the found record with these levels, if it equals the decoded cost.

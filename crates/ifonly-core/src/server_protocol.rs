@@ -116,6 +116,8 @@ pub struct PhaseRequest<'a> {
     pub ticket: Option<Ticket>,
     /// τ of phase 0, which identifies the search.
     pub search: Tau,
+    /// Bytes of the response.
+    pub response_length: usize,
 }
 
 /// A checked request for a record. Its payload is a share, so it is wiped on drop and never
@@ -133,6 +135,8 @@ pub struct RecordRequest {
     pub order_keys: Option<TranscriptKeys>,
     /// τ of phase 0, which identifies the search.
     pub search: Tau,
+    /// Bytes of the response.
+    pub response_length: usize,
 }
 
 impl std::fmt::Debug for RecordRequest {
@@ -199,20 +203,15 @@ impl ServerProtocol {
 
     /// The length of the longest valid message; servers refuse longer bodies unread.
     pub fn longest_message(&self) -> usize {
-        let instances = self.instances.iter();
-        let lengths = instances.flat_map(|instance| {
-            let phases = (0..instance.phases())
-                .filter_map(|phase| Some(Message::phase_overhead(instance, phase) + instance.share_bytes(phase)?));
-            let fetch = self.fetch(instance);
-            let record = Message::record_overhead(instance, &fetch) + fetch.query_length();
-            phases.chain([record])
+        let lengths = self.instances.iter().flat_map(|instance| {
+            instance.message_kinds().map(|kind| instance.request_length(kind, self.record_length))
         });
         lengths.chain(self.sealed.iter().map(|sealed| sealed.message_length())).max().unwrap_or(0)
     }
 
     /// The sizes of a record fetch under one of the schemes.
     pub fn fetch(&self, instance: &SchemeInstance) -> RecordFetch {
-        RecordFetch::new(instance.params(), instance.servers(), self.record_length)
+        instance.record_fetch(self.record_length)
     }
 
     /// Decodes and checks a message of a scheme with scans.
@@ -274,6 +273,7 @@ impl ServerProtocol {
         // All steps of a search use the row order of phase 0.
         let search = if is_first { tau } else { header.parent.tau };
         let order_keys = instance.params().shuffle.then(|| key.transcript(&search));
+        let response_length = instance.response_length(header.kind, self.record_length);
         Ok(match (header.kind, vectors) {
             (MessageKind::Phase(phase), Some(vectors)) => {
                 let (phase, server) = (phase.into(), usize::from(self.index) - 1);
@@ -288,11 +288,21 @@ impl ServerProtocol {
                     server,
                     ticket,
                     search,
+                    response_length,
                 })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
-                CheckedRequest::Record(RecordRequest { fetch, payload, keys, epoch: key.epoch(), order_keys, search })
+                let epoch = key.epoch();
+                CheckedRequest::Record(RecordRequest {
+                    fetch,
+                    payload,
+                    keys,
+                    epoch,
+                    order_keys,
+                    search,
+                    response_length,
+                })
             }
         })
     }

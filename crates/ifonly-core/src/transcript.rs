@@ -12,9 +12,7 @@
 
 use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::random::RandomSource;
-use crate::scheme::instance::SchemeInstance;
 use crate::share_commitment::ShareCommitmentOpening;
-use crate::spir::RecordFetch;
 use crate::wire::{WireError, WireReader};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
@@ -190,18 +188,6 @@ impl Message {
         }
         bytes.extend(&self.payload);
         bytes
-    }
-
-    /// Bytes before the payload of a phase.
-    pub(crate) fn phase_overhead(instance: &SchemeInstance, phase: usize) -> usize {
-        let share_commitments = instance.share_commitments();
-        let first = if phase > 0 && share_commitments > 0 { instance.responders(0) } else { 0 };
-        before_payload(instance.scheme().name, instance.responders(phase), share_commitments, first)
-    }
-
-    /// Bytes before the payload of a record fetch.
-    pub(crate) fn record_overhead(instance: &SchemeInstance, fetch: &RecordFetch) -> usize {
-        before_payload(instance.scheme().name, fetch.responders(), 0, 0)
     }
 
     /// Decodes a message. The payload is the rest of the bytes; [`crate::server_protocol`] checks

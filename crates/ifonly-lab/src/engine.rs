@@ -27,7 +27,6 @@ use ifonly_core::scheme::{DecodeRule, Scheme};
 use ifonly_core::search::{HeaderContext, Search, SearchResult, StepMessages};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_core::share_commitment::ShareCommitments;
-use ifonly_core::spir::RecordFetch;
 use ifonly_core::transcript::{Header, Message, MessageKind, SearchRef, messages};
 
 use crate::LabError;
@@ -214,8 +213,7 @@ impl Engine {
         random: &mut SeededRandom,
     ) -> Result<Vec<u32>, LabError> {
         let instance = &self.instance;
-        let record_length = self.header_context.record_length;
-        let fetch = RecordFetch::new(instance.params(), instance.servers(), record_length);
+        let fetch = instance.record_fetch(self.header_context.record_length);
         let header = self.header(MessageKind::Record, fetch.responders(), parent);
         let queries = messages(&header, fetch.queries(position, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.send(&queries)?.1.into_iter().map(Some).collect();

@@ -16,6 +16,7 @@ use ifonly_algebra::field::Field;
 use ifonly_algebra::keys::KeyedRowRandomness;
 use ifonly_algebra::lifted::{LiftedDecoder, LiftedPlan, LiftedTables};
 use ifonly_algebra::row_function::ScanJob;
+use ifonly_algebra::wire;
 use std::hint::black_box;
 
 /// Sums all bytes with the widest loads of the backend: a lower bound for the time of any scan.
@@ -75,7 +76,7 @@ pub fn generate_pads(backend: Backend, keys: &KeyedRowRandomness, outputs: usize
 /// and as the high halves.
 pub fn pack(backend: Backend, field: &Field, elements: &[u32]) {
     let kernels = backend.kernels();
-    let mut out = vec![0; packing::packed_length(field, kernels.tile_rows())];
+    let mut out = vec![0; wire::packed_length(field, kernels.tile_rows())];
     for tile in elements.chunks(kernels.tile_rows()) {
         match Width::of(field) {
             Width::Narrow => packing::pack_words(kernels, field.bits(), tile, &mut out),

@@ -25,7 +25,7 @@
 //! let program = RowProgram::new([function], [OutputExpr::Plain(0)]);
 //! let keys = RootKey::new(0, [7; 32]).transcript(&[1; 32]).rows(&field, 1, 1, 1);
 //! let alpha = FieldElement::ONE;
-//! let job = ScanJob { field: &field, alpha, kappa: 1, program: &program, order: None };
+//! let job = ScanJob { field: &field, alpha, kappa: 1, program: &program };
 //!
 //! let mut sent = 0;
 //! scanner.answer(&store, &job, &keys, &mut |bytes| {

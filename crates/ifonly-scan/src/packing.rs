@@ -1,13 +1,6 @@
 //! Packing: field elements of a tile as a bit stream. [`ifonly_algebra::wire`] defines the format.
 
 use crate::backend::Kernels;
-use ifonly_algebra::field::Field;
-use ifonly_algebra::wire;
-
-/// Bytes of `count` field elements; `usize::MAX` if they would not fit the address space.
-pub(crate) fn packed_length(field: &Field, count: usize) -> usize {
-    wire::packed_length(field, count).unwrap_or(usize::MAX)
-}
 
 /// Packs the elements to the beginning of `packed`. Bytes after the bit stream may be overwritten,
 /// so that kernels can store whole vectors.

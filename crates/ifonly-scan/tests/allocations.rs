@@ -38,7 +38,7 @@ const ROWS: [usize; 2] = [2 * 3840, 5 * 3840];
 
 fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &RowProgram) -> usize {
     let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]).rows(field, program.outputs.len(), 1, 1);
-    let job = ScanJob { field, alpha: FieldElement::ONE, kappa: 1, program, order: None };
+    let job = ScanJob { field, alpha: FieldElement::ONE, kappa: 1, program };
     let scanner = Scanner::new().with_backend(backend).with_span_rows(ROWS[1]);
     let before = ALLOCATIONS.get();
     scanner.answer(store, &job, &keys, &mut |_| ControlFlow::Continue(())).unwrap();

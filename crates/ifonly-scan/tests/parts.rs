@@ -92,9 +92,9 @@ impl World {
     }
 }
 
-fn bytes(scanner: &Scanner, rows: &RowParts, query: &ScanQuery<'_>, done: usize) -> Vec<u8> {
+fn bytes(scanner: &Scanner, rows: &RowParts, query: &ScanQuery<'_>) -> Vec<u8> {
     let mut bytes = vec![];
-    let result = scanner.answer_parts(rows, query, done, &mut |span| {
+    let result = scanner.answer_parts(rows, query, &mut |span| {
         bytes.extend_from_slice(span);
         ControlFlow::Continue(())
     });
@@ -109,32 +109,24 @@ fn every_division_gives_the_answer_of_one_store() {
         let mut world = World::new(seed, &max_levels, 450);
         let scanners = [Scanner::new().with_span_rows(64), Scanner::new().with_threads(3).unwrap().with_span_rows(128)];
         let whole = RowParts::from(world.store(0..450));
-        let order = shuffle::permutation(&world.keys, 450);
         for q in FIELDS {
             let field = Field::new(q).unwrap();
             for (number, program) in world.programs(&field).iter().enumerate() {
                 let keys = world.keys.rows(&field, program.outputs.len(), 2, 3);
-                let job = ScanJob { field: &field, alpha: field.reduce(7), kappa: 2, program, order: None };
-                let picked = ScanJob { order: Some(&order), ..job.clone() };
-                let queries = [
-                    ScanQuery::new(&job, &keys),
-                    ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys)),
-                    ScanQuery::new(&picked, &keys),
-                ];
+                let job = ScanJob { field: &field, alpha: field.reduce(7), kappa: 2, program };
+                let mut queries = vec![ScanQuery::new(&job, &keys)];
+                // The bucket shuffle has no code for three values per row.
+                if program.functions.len() < 3 {
+                    queries.push(ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys)));
+                }
                 for (kind, query) in queries.iter().enumerate() {
-                    let right = bytes(&scanners[0], &whole, query, 0);
+                    let right = bytes(&scanners[0], &whole, query);
                     for parts in [1, 2, 3, 7] {
                         for scanner in &scanners {
                             let parts = world.parts(scanner, parts);
                             let what = format!("q = {q}, program {number}, query {kind}, {parts:?}, {scanner:?}");
-                            assert!(bytes(scanner, &parts, query, 0) == right, "{what}");
+                            assert!(bytes(scanner, &parts, query) == right, "{what}");
                         }
-                    }
-                    // The rest after two spans.
-                    if kind == 0 {
-                        let done = 128 / 8 * field.bits() as usize * program.outputs.len();
-                        let rest = bytes(&scanners[0], &world.parts(&scanners[0], 3), query, done);
-                        assert!(rest == right[done..], "q = {q}, program {number}, the rest");
                     }
                 }
             }
@@ -147,22 +139,19 @@ fn a_bucket_shuffle_does_not_depend_on_the_parts() {
     let mut world = World::new(5, &[50, 7, 200], 70_001);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let whole = RowParts::from(world.store(0..70_001));
-    let order = shuffle::permutation(&world.keys, 70_001);
     for q in FIELDS {
         let field = Field::new(q).unwrap();
-        let mut programs = world.programs(&field)[..5].to_vec();
+        let mut programs = world.programs(&field)[..4].to_vec();
         // Two pairs, as in verified answers.
         let four: Vec<RowFunction> = [0, 4, 3, 1].iter().map(|&shape| world.function(&field, shape)).collect();
         programs.push(RowProgram::new(four, [0, 2].map(|cost| OutputExpr::Hidden { cost, gate: cost + 1 })));
         for program in &programs {
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
-            let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program, order: None };
+            let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program };
             let query = ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys));
             let parts = world.parts(&scanner, 3);
-            let answer = bytes(&scanner, &whole, &query, 0);
-            assert!(bytes(&scanner, &parts, &query, 0) == answer, "q = {q}");
-            let finished = ScanJob { order: Some(&order), ..job };
-            assert!(bytes(&scanner, &whole, &ScanQuery::new(&finished, &keys), 0) == answer, "q = {q}");
+            let answer = bytes(&scanner, &whole, &query);
+            assert!(bytes(&scanner, &parts, &query) == answer, "q = {q}");
         }
     }
 }
@@ -246,22 +235,6 @@ fn table_sums_of_parts_equal_those_of_one_store() {
 }
 
 #[test]
-fn an_answer_can_resume_after_thousands_of_rows() {
-    let mut world = World::new(10, &[20, 255], 9000);
-    let scanner = Scanner::new().with_span_rows(64);
-    let field = Field::new(FIELDS[0]).unwrap();
-    let program = RowProgram::new([world.function(&field, 1)], [OutputExpr::Plain(0)]);
-    let keys = world.keys.rows(&field, 1, 1, 1);
-    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
-    let query = ScanQuery::new(&job, &keys);
-    let all = bytes(&scanner, &RowParts::from(world.store(0..9000)), &query, 0);
-    for rows in [64, 4096, 4160, 8960] {
-        let done = rows / 8 * field.bits() as usize;
-        assert!(bytes(&scanner, &world.parts(&scanner, 3), &query, done) == all[done..], "after {rows} rows");
-    }
-}
-
-#[test]
 fn a_part_rejects_row_functions_for_other_rows() {
     let mut world = World::new(11, &[20, 255], 5);
     let part = LocalPart::new(&Scanner::new(), world.store(0..5), 0);
@@ -327,13 +300,13 @@ fn a_part_that_fails_or_delivers_numbers_above_q_ends_the_answer_with_an_error_t
         let field = Field::new(q).unwrap();
         let program = RowProgram::new([world.function(&field, 1)], [OutputExpr::Plain(0)]);
         let keys = world.keys.rows(&field, 1, 1, 1);
-        let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
+        let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program };
         let run = |response: Result<u8, String>, shuffled: bool| {
             let remote = Remote { rows: 100..200, max_levels: world.max_levels.clone(), response };
             let parts: Vec<Arc<dyn RowPart>> =
                 vec![Arc::new(LocalPart::new(&scanner, world.store(0..100), 0)), Arc::new(remote)];
             let query = ScanQuery::new(&job, &keys).shuffled_by(shuffled.then_some(&world.keys));
-            scanner.answer_parts(&RowParts::new(parts).unwrap(), &query, 0, &mut |_| ControlFlow::Continue(()))
+            scanner.answer_parts(&RowParts::new(parts).unwrap(), &query, &mut |_| ControlFlow::Continue(()))
         };
         for shuffled in [false, true] {
             assert_eq!(run(Ok(1), shuffled), Ok(()));

@@ -5,6 +5,7 @@ mod support;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
+use ifonly_core::transcript::MessageKind;
 use ifonly_server::Server;
 use ifonly_server::auth::account_tokens::AccountTokens;
 use ifonly_server::auth::ledger;
@@ -39,11 +40,8 @@ async fn the_manifest_determines_the_length_of_every_response() {
             // The same message gets the same bytes: the server keeps no state and draws no
             // randomness.
             assert_eq!(post(&router, path, message.clone()).await.body(), response.body());
-            if phase < instance.phases() {
-                let packed = instance.answer_bytes(phase).unwrap();
-                let lead = if phase == 0 { 32 } else { 16 };
-                assert_eq!(length, lead + packed + 16);
-            }
+            let kind = if phase < instance.phases() { MessageKind::Phase(phase as u8) } else { MessageKind::Record };
+            assert_eq!(length, instance.response_length(kind, manifest.record_length()) + 16);
         }
     }
     assert_eq!(ROWS, manifest.rows());

@@ -1,5 +1,5 @@
 //! Load test: many clients search at two real servers on loopback, all in this process:
-//! `http-load [ROWS] [CLIENTS] [SECONDS]`.
+//! `http-load [ROWS] [CLIENTS] [SECONDS] [SCHEME] [stored]`. With `stored` the rows are not shuffled.
 //!
 //! Prints the number of searches per second, the failures, quantiles of the search time, and the
 //! resident memory at five times. Every search uses new connections. The program connects to no
@@ -21,19 +21,34 @@ const FEATURES: usize = 4;
 const MAX_LEVEL: u32 = 9;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<Vec<u64>, _>>()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let numbers = arguments.iter().take(3).map(|text| text.parse()).collect::<Result<Vec<u64>, _>>()?;
     let number = |position: usize, default| numbers.get(position).copied().unwrap_or(default);
     let (rows, clients, seconds) = (number(0, 20_000), number(1, 16), number(2, 20).min(600));
-    tokio::runtime::Runtime::new()?.block_on(load(rows as usize, clients, seconds))
+    let scheme = arguments.get(3).map_or(ifonly_core::scheme::DEFAULT.name, String::as_str);
+    let order = match arguments.get(4).map(String::as_str) {
+        None => RowOrder::Shuffled,
+        Some("stored") => RowOrder::Stored,
+        Some(other) => return Err(format!("the row order {other:?} is not \"stored\"").into()),
+    };
+    tokio::runtime::Runtime::new()?.block_on(load(rows as usize, clients, seconds, scheme, order))
 }
 
-async fn load(rows: usize, clients: u64, seconds: u64) -> Result<(), Box<dyn std::error::Error>> {
-    let scheme = ifonly_core::scheme::DEFAULT.name;
-    let dataset = BenchDataset::make(&options(rows), scheme, RowOrder::Shuffled)?;
+async fn load(
+    rows: usize,
+    clients: u64,
+    seconds: u64,
+    scheme: &str,
+    order: RowOrder,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let dataset = BenchDataset::make(&options(rows), scheme, order)?;
     let limits = Limits { queue: 1024, ..LoopbackOptions::default().limits };
     let options = LoopbackOptions { limits, ..LoopbackOptions::default() };
     let servers = Loopback::serve(servers::load(&dataset)?, options).await?;
-    println!("{rows} rows, {} servers, scheme {scheme}, {clients} clients, {seconds} s", servers.urls().len());
+    println!(
+        "{rows} rows, {} servers, scheme {scheme}, {order:?} order, {clients} clients, {seconds} s",
+        servers.urls().len()
+    );
     let started = Instant::now();
     let until = started + Duration::from_secs(seconds);
     let tasks: Vec<_> = (0..clients)
@@ -75,7 +90,6 @@ fn options(rows: usize) -> BenchOptions {
         bits: None,
         servers: 2,
         threads: 1,
-        batch: 1,
         record_bytes: 1,
         rounds: 1,
         backend: Backend::best(),

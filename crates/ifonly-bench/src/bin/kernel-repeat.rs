@@ -5,11 +5,12 @@
 #![forbid(unsafe_code)]
 
 use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
+use ifonly_algebra::interpolate::InterpolationStream;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::{shuffle, wire};
-use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
+use ifonly_scan::decode::{Decoder, InterpolationPlan};
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, RowStore, Scanner};
 use std::error::Error;
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let keys = transcript.rows(&field, program.outputs.len(), 1, 1);
-    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
+    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program };
     let scanner = Scanner::new().with_backend(backend);
     let records = RecordScanner::with_backend(backend);
 
@@ -77,10 +78,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                     weights: weights.clone(),
                     constants: vec![FieldElement::ONE],
                 };
-                let mut decoder = Decoder::with_backend(interpolation, rows, backend);
-                let mut nearest = ArgMin::plain();
-                decoder.decode_all(&vec![&answer[..]; servers], &mut |values| nearest.visit(values))?;
-                black_box(nearest.found());
+                let mut decoder = Decoder::new(interpolation, rows, backend);
+                let decoded = decoder.advance(&vec![&answer[..]; servers], &mut |values| {
+                    black_box(values);
+                });
+                decoded.map_err(|_| "the answer is not a packing of field elements")?;
             }
         }
         "xor" | "gf256" => {

@@ -13,7 +13,6 @@ use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
 use ifonly_core::search::{HeaderContext, Search};
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::spir;
 use ifonly_core::transcript::MessageKind;
 use ifonly_scan::decode::KernelInterpolator;
 use std::error::Error;
@@ -44,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let check = vec![0; MessageKind::Phase(0).lead()];
     // If all servers send the same answer, interpolation returns it.
     let answer = [&check[..], &wire::pack(field, &elements)].concat();
-    let fetch = spir::RecordFetch::new(instance.params(), instance.servers(), 64);
+    let fetch = instance.record_fetch(64);
     let record = vec![0; MessageKind::Record.lead() + fetch.stripe_length()];
     let header_context = HeaderContext { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
     for _ in 0..times.parse::<usize>()? {

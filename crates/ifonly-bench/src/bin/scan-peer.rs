@@ -13,11 +13,12 @@
 
 use cpu_time::ThreadTime;
 use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
+use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
-use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
-use ifonly_scan::{RowStore, Scanner};
+use ifonly_scan::decode::{Decoder, InterpolationPlan};
+use ifonly_scan::{Backend, RowStore, Scanner};
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
@@ -45,11 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         InterpolationPlan { field: field.clone(), weights: vec![half; 2], constants: vec![field.reduce(norm)] };
     let scanner = Scanner::new();
     let answer = |server: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>| {
-        let job = ScanJob { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
+        let job = ScanJob { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server] };
         scanner.answer(&store, &job, &keys, sink)
     };
-    // The client reuses its decoder. Otherwise every step would pay for new pages of memory.
-    let mut decoder = Decoder::new(interpolation.clone(), store.rows());
+    // Reused, because otherwise every step would pay for new pages of memory.
+    let mut received = [vec![], vec![]];
 
     for line in std::io::stdin().lock().lines() {
         let start = ThreadTime::now();
@@ -69,26 +70,31 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             "both" => {
                 // The client decodes while it receives the second answer.
-                decoder.restart(interpolation.clone());
-                let mut nearest = ArgMin::plain();
-                let mut fault = None;
+                let mut decoder = Decoder::new(interpolation.clone(), store.rows(), Backend::best());
+                let (mut nearest, mut row) = (None, 0);
+                let mut visit = |words: DecodedWords<'_>| {
+                    let DecodedWords::Narrow(words) = words else { return };
+                    let smallest = words.iter().copied().fold(u32::MAX, u32::min);
+                    if nearest.is_none_or(|(distance, _)| smallest < distance) {
+                        nearest = words.iter().position(|&word| word == smallest).map(|at| (smallest, row + at));
+                    }
+                    row += words.len();
+                };
+                received.iter_mut().for_each(Vec::clear);
                 for server in [0, 1] {
                     answer(server, &mut |span| {
-                        match decoder.feed(server, span, &mut |values| nearest.visit(values)) {
-                            Ok(()) => return ControlFlow::Continue(()),
-                            Err(error) => fault = Some(error),
-                        }
-                        ControlFlow::Break(())
+                        received[server].extend_from_slice(span);
+                        let decoded = decoder.advance(&[&received[0], &received[1]], &mut visit);
+                        if decoded.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                     })?;
                 }
-                fault.map_or(decoder.finish(), Err)?;
-                nearest.found()
+                nearest
             }
             other => return Err(format!("unknown step {other:?}").into()),
         };
         let seconds = start.elapsed().as_secs_f64();
         match found {
-            Some(found) => println!("{seconds} {} {}", found.row, found.value),
+            Some((distance, row)) => println!("{seconds} {row} {distance}"),
             None => println!("{seconds} - -"),
         }
         std::io::stdout().flush()?;

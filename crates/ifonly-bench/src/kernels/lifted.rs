@@ -141,7 +141,6 @@ pub(super) fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError>
         backend: backend.to_string(),
         clock,
         speed_up: seconds_of("whole answer, one thread").zip(seconds_of("whole answer")).map(|(one, all)| one / all),
-        batch_to_alone: None,
         read_gigabytes_per_second: store.data().len() as f64 / read / 1e9,
         lines,
     })

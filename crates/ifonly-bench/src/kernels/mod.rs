@@ -10,11 +10,12 @@ mod measure;
 mod setup;
 
 use crate::BenchError;
-use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream};
+use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::row_function::{RowFunctionKind, ScanJob};
 use ifonly_algebra::shuffle;
-use ifonly_scan::decode::{ArgMin, Decoder};
+use ifonly_scan::decode::Decoder;
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, ScanQuery, Scanner, internals};
 pub use lifted::share_tables;
@@ -42,8 +43,6 @@ pub struct BenchOptions {
     pub servers: usize,
     /// Threads of one answer.
     pub threads: usize,
-    /// Queries that share a scan; 1 measures no shared scan.
-    pub batch: usize,
     /// Bytes of a record.
     pub record_bytes: usize,
     /// Number of rounds; every part keeps its best time.
@@ -111,8 +110,6 @@ pub struct BenchReport {
     /// Time of the whole answer on one thread over its time on all threads; only for several
     /// threads.
     pub speed_up: Option<f64>,
-    /// Time of a query in a shared scan over its time alone; only for shared scans.
-    pub batch_to_alone: Option<f64>,
     /// Speed of `read the rows`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
@@ -144,9 +141,6 @@ impl std::fmt::Display for BenchReport {
         if let Some(speed_up) = self.speed_up {
             writeln!(f, "{threads} threads are {speed_up:.2} times as fast as one thread")?;
         }
-        if let Some(ratio) = self.batch_to_alone {
-            writeln!(f, "a query in a shared scan takes {ratio:.3} of its time alone")?;
-        }
         Ok(())
     }
 }
@@ -170,45 +164,44 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError> {
         alpha: setup.alpha(server),
         kappa: setup.kappa,
         program: &programs[server],
-        order: None,
     };
-    let answers: Vec<Vec<u8>> = (0..options.servers)
-        .map(|server| scanner.answer_to_vec(&setup.store, &job(server), &keys).map_err(BenchError::machine))
-        .collect::<Result<_, _>>()?;
-    let answers: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
-    let found = decode(&setup, backend, &answers)?;
-    let expected = setup.nearest();
+    let answers_by = |order_keys: Option<&TranscriptKeys>| -> Result<Vec<Vec<u8>>, BenchError> {
+        let answer = |server: usize| {
+            let mut bytes = vec![];
+            let mut sink = |span: &[u8]| {
+                bytes.extend_from_slice(span);
+                ControlFlow::Continue(())
+            };
+            let job = job(server);
+            let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys);
+            scanner.answer_query(&setup.store, &query, &mut sink).map_err(BenchError::machine)?;
+            Ok(bytes)
+        };
+        (0..options.servers).map(answer).collect()
+    };
+    let (in_stored_order, shuffled) = (answers_by(None)?, answers_by(Some(&transcript))?);
+    let answers: Vec<&[u8]> = in_stored_order.iter().map(Vec::as_slice).collect();
+    let shuffled: Vec<&[u8]> = shuffled.iter().map(Vec::as_slice).collect();
+    let (found, expected) = (nearest(&setup, backend, &answers), setup.nearest());
     if found != expected {
         return Err(BenchError::machine(format!("decoded {found:?}, but the nearest row is {expected:?}")));
     }
+    let value = |found: Option<(u64, usize)>| found.map(|(value, _)| value);
+    if value(nearest(&setup, backend, &shuffled)) != value(expected) {
+        return Err(BenchError::machine("the shuffled answers have another nearest row"));
+    }
 
     let first_job = job(0);
-    let order = shuffle::permutation(&transcript, options.rows);
-    let permuted = ScanJob { order: Some(&order), ..first_job.clone() };
     let shuffled = ScanQuery::new(&first_job, &keys).shuffled_by(Some(&transcript));
-    let answer_of = |query: &ScanQuery<'_>| {
-        let mut bytes = vec![];
-        let mut sink = |part: &[u8]| {
-            bytes.extend_from_slice(part);
-            ControlFlow::Continue(())
-        };
-        scanner.answer_query(&setup.store, query, &mut sink).map(|()| bytes)
-    };
-    if answer_of(&shuffled) != answer_of(&ScanQuery::new(&permuted, &keys)) {
-        return Err(BenchError::machine("the answers of the two ways to shuffle differ"));
-    }
     let without_pads = ScanJob { kappa: 0, ..first_job.clone() };
     let elements: Vec<u32> = random_elements(&setup, options.rows * outputs);
     let (records, subset) = random_records(options);
     let record_scanner = RecordScanner::with_backend(backend);
-    let batch_jobs: Vec<ScanJob<'_>> = (0..options.batch).map(|i| job(i % options.servers)).collect();
-    let queries: Vec<ScanQuery<'_>> = batch_jobs.iter().map(|job| ScanQuery::new(job, &keys)).collect();
     let discard = |bytes: &[u8]| {
         black_box(bytes);
         ControlFlow::Continue(())
     };
-    let (mut discard_whole, mut discard_shuffled, mut discard_single, mut discard_one_thread) =
-        (discard, discard, discard, discard);
+    let (mut discard_whole, mut discard_shuffled, mut discard_one_thread) = (discard, discard, discard);
     let mut parts = vec![
         BenchPart::new("read the rows", || internals::read(backend, setup.store.data())),
         BenchPart::new("scan", || internals::evaluate(backend, &setup.store, &without_pads)),
@@ -223,8 +216,10 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError> {
         BenchPart::new("order of the rows alone", || {
             black_box(shuffle::permutation(&transcript, options.rows));
         }),
-        BenchPart::new("decode and argmin", || {
-            black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
+        BenchPart::new("decode", || {
+            decode(&setup, backend, &answers, &mut |words| {
+                black_box(words);
+            });
         }),
         BenchPart::new("read the records", || internals::read(backend, &records)),
         BenchPart::new("XOR of half the records", || {
@@ -234,22 +229,6 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError> {
     ];
     if options.row_function == BenchRowFunction::Baseline {
         parts.push(BenchPart::new("plain row loop, one % per row", || plain_row_loop(&setup, &first_job)));
-    }
-    if options.batch > 1 {
-        parts.push(BenchPart::new("batch, per query", || {
-            let mut sink = |_: usize, bytes: &[u8]| {
-                black_box(bytes);
-                ControlFlow::Continue(())
-            };
-            scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
-        }));
-        // As many queries as in the shared scan: other programs then disturb both parts equally
-        // long.
-        parts.push(BenchPart::new("the same one by one, per query", || {
-            for query in &queries {
-                scanner.answer_query(&setup.store, query, &mut discard_single).expect("the jobs were run before");
-            }
-        }));
     }
     if options.threads > 1 {
         parts.push(BenchPart::new("whole answer, one thread", || {
@@ -276,14 +255,12 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, BenchError> {
         backend: backend.to_string(),
         clock,
         speed_up: ratio("whole answer, one thread", "whole answer"),
-        batch_to_alone: ratio("batch, per query", "the same one by one, per query"),
         read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
         lines: vec![],
     };
     for part in &parts {
-        let queries = if part.name.ends_with("per query") { options.batch as f64 } else { 1.0 };
         let read = if part.name.contains("records") { read_records } else { read };
-        report.lines.push(line(part.name, part.seconds() / queries, options.rows, read));
+        report.lines.push(line(part.name, part.seconds(), options.rows, read));
     }
     for (name, seconds) in ["build the store, once", "open its bytes, once"].into_iter().zip(setup.once) {
         report.add(name, seconds);
@@ -311,13 +288,12 @@ fn check(options: &BenchOptions) -> Result<(), BenchError> {
         BenchOptions { threads, .. } if *threads > 1024 => "threads must be at most 1024",
         BenchOptions { rounds: 0, .. } => "rounds must be at least 1",
         BenchOptions { servers, .. } if !(2..=16).contains(servers) => "servers must be 2 to 16",
-        BenchOptions { batch, .. } if !(1..=1024).contains(batch) => "a batch must have 1 to 1024 queries",
         BenchOptions { max_level, .. } if !(1..=65535).contains(max_level) => "the max level must be 1 to 65535",
         BenchOptions { bits: Some(bits), .. } if !(2..=62).contains(bits) => "the field must have 2 to 62 bits",
-        BenchOptions { row_function: BenchRowFunction::Lifted, servers, batch, bits, .. }
-            if *servers != 2 || *batch != 1 || bits.is_some() =>
+        BenchOptions { row_function: BenchRowFunction::Lifted, servers, bits, .. }
+            if *servers != 2 || bits.is_some() =>
         {
-            "the default search has two servers, no batches and its own fields"
+            "the default search has two servers and its own fields"
         }
         _ => return Ok(()),
     };
@@ -333,12 +309,22 @@ fn line(part: &str, seconds: f64, rows: usize, read: f64) -> BenchLine {
     }
 }
 
-/// Interpolates whole answers. Returns the value and the position of the nearest row.
-fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Result<Option<(u64, usize)>, BenchError> {
-    let mut decoder = Decoder::with_backend(setup.interpolation(), setup.store.rows(), backend);
-    let mut nearest = if setup.outputs() == 1 { ArgMin::plain() } else { ArgMin::gated() };
-    decoder.decode_all(answers, &mut |values| nearest.visit(values)).map_err(BenchError::machine)?;
-    Ok(nearest.found().map(|found| (found.value, found.row)))
+/// Interpolates whole answers and passes the values to `visit`.
+fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) {
+    let mut decoder = Decoder::new(setup.interpolation(), setup.store.rows(), backend);
+    decoder.advance(answers, visit).expect("the scanner packs field elements");
+}
+
+/// The value and the position of the nearest row in whole answers.
+fn nearest(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Option<(u64, usize)> {
+    let mut values = vec![];
+    decode(setup, backend, answers, &mut |words| match words {
+        DecodedWords::Narrow(words) => values.extend(words.iter().map(|&word| u64::from(word))),
+        DecodedWords::Wide(words) => values.extend(words),
+    });
+    let rows = values.chunks_exact(setup.outputs()).enumerate();
+    let matching = rows.filter(|(_, row)| row.len() == 1 || row[0] == 0);
+    matching.map(|(position, row)| (row[row.len() - 1], position)).min()
 }
 
 /// The obvious implementation, for comparison: row by row with one reduction at the end of each

@@ -9,17 +9,15 @@ use crate::field::{Field, FieldElement};
 use crate::lifted::LiftedFormat;
 use crate::row_function::{self, RowProgram, RowRandomness, Rows, ScanJob};
 use crate::scheme::instance::SchemeInstance;
+use crate::scheme::lengths::WORD;
 use crate::share::SlotVectors;
 use crate::wire::{self, WireError};
 use crate::{lifted, lifted::LiftedSide};
 use zeroize::Zeroizing;
 
-/// Bytes of an answer word.
-const WORD: usize = 4;
-
 impl SchemeInstance {
     /// Field elements of the vectors in F_q, and of the vectors in F_p.
-    fn stream_lengths(&self, phase: usize) -> (usize, usize) {
+    pub(super) fn stream_lengths(&self, phase: usize) -> (usize, usize) {
         let slots = self.scheme().phases[phase].slots;
         let in_gate_field = |slot: usize| self.lifted().is_some() && slots.get(slot).is_some_and(|slot| slot.is_gate);
         let lengths = self.slot_lengths(phase);
@@ -27,19 +25,12 @@ impl SchemeInstance {
         (lengths.iter().sum::<usize>() - gate, gate)
     }
 
-    /// Bytes of a packed share; `None` on overflow.
-    pub fn share_bytes(&self, phase: usize) -> Option<usize> {
-        let (cost, gate) = self.stream_lengths(phase);
-        let gate = self.lifted().map_or(Some(0), |format| wire::packed_length(format.gate_field(), gate))?;
-        wire::packed_length(self.field(), cost)?.checked_add(gate)
-    }
-
     /// Packs a share.
     pub fn pack_share(&self, phase: usize, share: &SlotVectors) -> Zeroizing<Vec<u8>> {
         let elements: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
         let (cost, gate) = elements.split_at(self.stream_lengths(phase).0);
         // The capacity is exact, because growing would leave copies of shares in freed memory.
-        let mut bytes = Zeroizing::new(Vec::with_capacity(self.share_bytes(phase).unwrap_or(0)));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.share_bytes(phase)));
         bytes.extend_from_slice(&Zeroizing::new(wire::pack(self.field(), cost)));
         if let Some(format) = self.lifted() {
             bytes.extend_from_slice(&Zeroizing::new(wire::pack(format.gate_field(), gate)));
@@ -49,12 +40,12 @@ impl SchemeInstance {
 
     /// Decodes a packed share. Its length must be exact.
     pub fn unpack_share(&self, phase: usize, bytes: &[u8]) -> Result<SlotVectors, WireError> {
-        let need = self.share_bytes(phase).ok_or(WireError::Value { what: "number of field elements" })?;
+        let need = self.share_bytes(phase);
         if bytes.len() != need {
             return Err(WireError::Length { what: "packed field elements", have: bytes.len(), need });
         }
         let (cost, gate) = self.stream_lengths(phase);
-        let (first, second) = bytes.split_at(wire::packed_length(self.field(), cost).unwrap_or(need));
+        let (first, second) = bytes.split_at(wire::packed_length(self.field(), cost));
         let mut elements = Zeroizing::new(Vec::with_capacity(cost + gate));
         elements.extend_from_slice(&Zeroizing::new(wire::unpack(self.field(), first, cost)?));
         if let Some(format) = self.lifted() {
@@ -78,19 +69,11 @@ impl SchemeInstance {
         self.lifted().filter(|_| output == 0).map_or(self.field(), LiftedFormat::gate_field)
     }
 
-    /// Bytes of a packed answer; `None` on overflow.
-    pub fn answer_bytes(&self, phase: usize) -> Option<usize> {
-        match self.lifted() {
-            Some(_) => self.params().rows.checked_mul(WORD),
-            None => wire::packed_length(self.field(), self.answer_length(phase)),
-        }
-    }
-
     /// Whether these bytes have the length and the zero padding of an answer. Does not check that
     /// the elements are reduced.
     pub(crate) fn has_answer_shape(&self, phase: usize, bytes: &[u8]) -> bool {
         match self.lifted() {
-            Some(_) => self.answer_bytes(phase) == Some(bytes.len()),
+            Some(_) => self.answer_bytes(phase) == bytes.len(),
             None => wire::has_packed_shape(self.field(), bytes, self.answer_length(phase)),
         }
     }
@@ -111,7 +94,7 @@ impl SchemeInstance {
         let Some(format) = self.lifted() else {
             return wire::unpack(self.field(), bytes, self.answer_length(phase));
         };
-        let need = self.answer_bytes(phase).ok_or(WireError::Value { what: "number of field elements" })?;
+        let need = self.answer_bytes(phase);
         if bytes.len() != need {
             return Err(WireError::Length { what: "answer words", have: bytes.len(), need });
         }
@@ -142,7 +125,7 @@ impl SchemeInstance {
             return words.into_iter().filter_map(|word| format.split(word)).flat_map(|(c, g)| [g, c]).collect();
         }
         let (alpha, kappa) = (self.points()[server], self.kappa(phase));
-        let job = ScanJob { field: self.field(), alpha, kappa, program, order };
-        row_function::answer(&job, rows, randomness)
+        let job = ScanJob { field: self.field(), alpha, kappa, program };
+        row_function::answer(&job, rows, randomness, order)
     }
 }

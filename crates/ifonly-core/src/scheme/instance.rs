@@ -9,8 +9,6 @@ use crate::row_function::RowProgram;
 use crate::scheme::{DecodeRule, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::{EvaluationPoints, EvaluationPointsError, SlotVectors, share};
-use crate::spir::RecordFetch;
-use crate::transcript::{Message, MessageKind};
 use zeroize::Zeroizing;
 
 /// A scheme with its parameters, field and evaluation points, all checked.
@@ -107,6 +105,14 @@ pub enum SchemeInstanceError {
         bits: u32,
         /// The largest number of bits.
         most: u32,
+    },
+    /// Messages or answers do not fit into the memory of this machine.
+    #[error("scheme {scheme} with row count {rows} needs messages or answers that this machine cannot address")]
+    TooLarge {
+        /// The scheme.
+        scheme: &'static str,
+        /// M.
+        rows: usize,
     },
     /// Verification needs answers that are linear in the shares.
     #[error(
@@ -210,7 +216,11 @@ impl SchemeInstance {
         if params.verified && scheme.phases.iter().any(|phase| (phase.degree)(&params) != 1) {
             return Err(SchemeInstanceError::NotVerifiable { scheme: scheme.name });
         }
-        Ok(SchemeInstance { scheme, params, field, points, lifted: None })
+        let instance = SchemeInstance { scheme, params, field, points, lifted: None };
+        if !instance.fits_memory() {
+            return Err(SchemeInstanceError::TooLarge { scheme: scheme.name, rows: instance.params.rows });
+        }
+        Ok(instance)
     }
 
     /// The scheme.
@@ -322,35 +332,6 @@ impl SchemeInstance {
                 down: cost.down + servers * self.answer_length(phase) as u128,
             }
         })
-    }
-
-    /// Bytes of all packed payloads and answers, without headers, key-check values and the record.
-    /// Servers keep no state, so carried shares are sent again and count here.
-    pub(crate) fn bytes(&self) -> CommunicationCost {
-        (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
-            let servers = self.responders(phase) as u128;
-            // The sizes fit into memory, so they do not overflow.
-            let bytes = |length: Option<usize>| length.unwrap_or(usize::MAX) as u128 * servers;
-            CommunicationCost {
-                up: cost.up + bytes(self.share_bytes(phase)),
-                down: cost.down + bytes(self.answer_bytes(phase)),
-            }
-        })
-    }
-
-    /// Bytes of all messages and responses of a search with `top` records, without HTTP and TLS.
-    pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
-        let fetch = RecordFetch::new(&self.params, self.servers(), record_length);
-        let mut cost = self.bytes();
-        for phase in 0..self.phases() {
-            let servers = self.responders(phase) as u128;
-            cost.up += servers * Message::phase_overhead(self, phase) as u128;
-            cost.down += servers * MessageKind::Phase(phase as u8).lead() as u128;
-        }
-        let records = (top * fetch.responders()) as u128;
-        cost.up += records * (Message::record_overhead(self, &fetch) + fetch.query_length()) as u128;
-        cost.down += records * (MessageKind::Record.lead() + fetch.stripe_length()) as u128;
-        cost
     }
 
     /// The number of share commitments in phase 0: one for each server of phase 1. No scheme has a

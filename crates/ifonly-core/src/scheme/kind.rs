@@ -9,7 +9,6 @@ use crate::params::Params;
 use crate::scheme::instance::{CommunicationCost, SchemeInstance};
 use crate::scheme::sealed::{self, SealedScheme};
 use crate::scheme::{ALL, Scheme};
-use crate::spir::RecordFetch;
 
 /// Every scheme of every kind, those with scans first.
 pub fn every() -> impl Iterator<Item = &'static Scheme> + Clone {
@@ -125,9 +124,8 @@ impl SearchKind for SchemeInstance {
     }
 
     fn cheat(&self, _: usize, record_length: usize) -> CheatBound {
-        let fetch = RecordFetch::new(self.params(), self.servers(), record_length);
         let row_bits = self.cheated_elements() as u64 * u64::from(self.field().bits());
-        CheatBound { row_bits, records: fetch.cheated_records() }
+        CheatBound { row_bits, records: self.record_fetch(record_length).cheated_records() }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::share::SlotVectors;
 mod encoding;
 pub mod instance;
 pub mod kind;
+mod lengths;
 mod own;
 mod paper;
 pub mod sealed;

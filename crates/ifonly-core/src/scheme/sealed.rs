@@ -140,7 +140,7 @@ impl SealedScheme {
     }
 
     pub(crate) fn payload_length(&self) -> usize {
-        1 + wire::numbers_length(self.bits, self.params.levels()).expect("at most 2^22 levels of at most 63 bits")
+        1 + wire::numbers_length(self.bits, self.params.levels())
     }
 
     /// Bytes of a message.

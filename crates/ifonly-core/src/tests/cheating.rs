@@ -9,7 +9,6 @@ use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::row_function::Rows;
 use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
-use crate::spir::RecordFetch;
 use crate::transcript::{Message, MessageKind, SearchRef, Ticket, messages};
 use crate::{aont, scheme, wire};
 
@@ -81,7 +80,7 @@ fn every_spare_server_gives_a_cheating_client_one_more_element_per_row_and_one_m
         assert_eq!(learnt, elements);
         // The same with records: server 1 returns the pad, every other server the requested record
         // plus the pad.
-        let fetch = RecordFetch::new(instance.params(), instance.servers(), 4);
+        let fetch = instance.record_fetch(4);
         assert_eq!((fetch.cheated_records(), fetch.stripes()), (elements, 1));
         let payload = |server: usize| {
             let mut payload = vec![0; fetch.query_length()];

@@ -166,8 +166,8 @@ fn declared_degrees_are_the_highest_that_remain() {
                 .zip(instance.points())
                 .map(|(share, &alpha)| {
                     let program = instance.program(phase, share);
-                    let job = ScanJob { field, alpha, kappa, program: &program, order: None };
-                    let mut elements = answer(&job, &rows, &NoRandomness);
+                    let job = ScanJob { field, alpha, kappa, program: &program };
+                    let mut elements = answer(&job, &rows, &NoRandomness, None);
                     let outputs = program.outputs.len();
                     elements
                         .iter_mut()

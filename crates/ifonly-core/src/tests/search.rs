@@ -289,8 +289,8 @@ fn a_servers_response_holds_every_pad() {
             instance.params().d_min,
         );
         let alpha = instance.points()[1];
-        let job = ScanJob { field, alpha, kappa, program: &request.program, order: None };
-        let elements = row_function::answer(&job, &case.rows(), &keys);
+        let job = ScanJob { field, alpha, kappa, program: &request.program };
+        let elements = row_function::answer(&job, &case.rows(), &keys, None);
         let response = world.respond(2, &message.encode()).unwrap();
         assert_eq!(response[32..], wire::pack(field, &elements), "{}", scheme.name);
         assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);

@@ -54,10 +54,10 @@ impl AttackedServer for Unbound<'_> {
         let program = instance.program(0, &SlotVectors::new(vec![share.to_vec()]));
         let (field, kappa) = (instance.field(), instance.kappa(0));
         let alpha = instance.points()[0];
-        let job = ScanJob { field, alpha, kappa, program: &program, order: None };
+        let job = ScanJob { field, alpha, kappa, program: &program };
         // The only difference: the pads depend on a constant instead of the transcript digest.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);
-        Ok(row_function::answer(&job, &self.rows, &pads))
+        Ok(row_function::answer(&job, &self.rows, &pads, None))
     }
 }
 

@@ -35,9 +35,6 @@ macro_rules! common_kernels {
         fn halve_sums(&self, q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
             compiled!(modular::halve_sums::<$vector>(q, a, b, constant, out))
         }
-        fn minimum(&self, values: &[u32]) -> u32 {
-            compiled!(portable::minimum(values))
-        }
         fn long_sums(&self, lookups: &Lookups<u64>, blocks: RowBlocks<'_>, sums: &mut [u64]) {
             compiled!(lookups.add_to(blocks, |_| true, sums));
         }
@@ -73,7 +70,7 @@ pub(crate) mod portable;
 mod words;
 
 use crate::dot::limbs8::ByteDot;
-use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
+use crate::dot::limbs16::{AnyDot, Chunk, Dot};
 use crate::dot::lookup::PlaneTables;
 use crate::lifted::decode::{self, BlockSummary, DecodeConstants};
 use crate::lifted::gate::{DRAW_WORDS, GateConstants};
@@ -145,23 +142,6 @@ pub(crate) struct DrawSpec {
     pub(crate) shift: u64,
 }
 
-/// Two plans for [`Kernels::dot_pair`]: one chunk each, over the same groups of one byte per level,
-/// with `‖y‖²`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DotPair<'a> {
-    dots: [&'a Dot<NARROW>; 2],
-}
-
-impl<'a> DotPair<'a> {
-    pub(crate) fn new(dots: [&'a Dot<NARROW>; 2]) -> Option<DotPair<'a>> {
-        let [groups, others] = dots.map(|dot| match &dot.chunks[..] {
-            [chunk] if dot.encoding == GroupEncoding::BytesNorm => chunk.groups.len(),
-            _ => 0,
-        });
-        (groups > 0 && groups == others).then_some(DotPair { dots })
-    }
-}
-
 /// The operations that process many rows at a time.
 pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
     /// Name of the backend on the command line.
@@ -185,31 +165,12 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether [`Kernels::dot_pair`] is faster than two dot products.
-    fn prefers_pairs(&self) -> bool {
-        false
-    }
-
     /// Evaluates `dot` for whole blocks of rows. The result in `out` is one plane (narrow), or a
     /// low plane followed by a high plane (wide).
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         match dot {
             AnyDot::Narrow(dot) => portable::dot(dot, blocks, planes, out),
             AnyDot::Wide(dot) => portable::dot(dot, blocks, planes, out),
-        }
-    }
-
-    /// Evaluates two plans as [`Kernels::dot`] does. `norms` has `‖y‖²` of every row.
-    fn dot_pair(
-        &self,
-        pair: DotPair<'_>,
-        blocks: Blocks<'_>,
-        _norms: &[u32],
-        planes: [Planes<'_>; 2],
-        out: [&mut [u32]; 2],
-    ) {
-        for ((dot, planes), out) in pair.dots.into_iter().zip(planes).zip(out) {
-            portable::dot(dot, blocks, planes, out);
         }
     }
 
@@ -308,11 +269,6 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::halve_sums(q, a, b, constant, out);
     }
 
-    /// The smallest value, or `u32::MAX` if there are no values.
-    fn minimum(&self, values: &[u32]) -> u32 {
-        portable::minimum(values)
-    }
-
     /// `sum ⊕= record_i` for every set bit i (bit i of byte i/8, lowest first).
     fn xor_selected(&self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
         portable::xor_selected(records, length, subset, sum);
@@ -356,7 +312,7 @@ fn assert_sizes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dot::limbs16::{Features, PlaneTerm};
+    use crate::dot::limbs16::{Features, NARROW, PlaneTerm};
     use crate::row_store::RowStore;
     use ifonly_algebra::field::{Field, FieldElement};
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -405,26 +361,5 @@ mod tests {
         assert_eq!(rows(512, 1024, 127, 256, 128), None);
         assert_eq!(rows(512, 1024, 128, 255, 128), None);
         assert_eq!(rows(512, 1024, 128, 256, 127), None);
-    }
-
-    #[test]
-    fn a_pair_kernel_gives_the_same_results_as_two_dot_products() {
-        let store = store();
-        let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
-        let norms: Vec<u32> = store.levels().map(|row| row.iter().map(|&y| u32::from(y).pow(2)).sum()).collect();
-        let words: Vec<u32> = (0..256).map(|i| i * 1_000 + 3).collect();
-        let planes = Planes { words: &words, stride: 128 };
-        for q in [[262_139, 1_048_573], [2_147_483_647, 262_139]] {
-            let [one, other] = q.map(|q| plan(q, &store));
-            for backend in Backend::available() {
-                let (mut first, mut second, mut alone) = ([7; 128], [7; 128], [7; 128]);
-                let pair = DotPair::new([&one, &other]).unwrap();
-                backend.kernels().dot_pair(pair, blocks, &norms, [planes; 2], [&mut first, &mut second]);
-                for (dot, out) in [(&one, first), (&other, second)] {
-                    backend.kernels().dot(&AnyDot::Narrow(dot.clone()), blocks, planes, &mut alone);
-                    assert_eq!(out, alone, "{backend}, {q:?}");
-                }
-            }
-        }
     }
 }

@@ -48,13 +48,6 @@ const WHOLE_PLANE_LIMIT: i128 = 1 << 30;
 /// pairs.
 pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
 
-/// The digits of a group as 32-bit lanes: the first digits as two pairs, the second digits as four
-/// bytes in the order of the features. Used if the second digits are so small that the sum of the
-/// products of [`SHORT_GROUPS`] groups fits 16 bits, as in fields of up to 21 bits.
-pub(crate) type ShortDigits = [i32; 3];
-/// Groups whose products with short second digits are summed in 16 bits.
-pub(crate) const SHORT_GROUPS: usize = 4;
-
 /// Two digits as a 32-bit lane.
 #[inline]
 pub(crate) fn lane([a, b]: [i16; 2]) -> i32 {
@@ -163,9 +156,6 @@ pub(crate) struct Dot<const L: usize> {
     /// plans.
     pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
-    /// The short digits of the only chunk if the encoding is [`GroupEncoding::BytesNorm`] and its
-    /// digits are short enough; else empty.
-    pub(crate) short_digits: Vec<ShortDigits>,
 }
 
 /// Terms whose sums fit 32 bits per limb.
@@ -266,11 +256,6 @@ impl<const L: usize> Dot<L> {
     }
 }
 
-/// A bound on the absolute value of the second digit of [`digits`].
-fn largest_second_digit(q: u64) -> i64 {
-    (q as i64 / 2 + 32768) / LOW_WEIGHT
-}
-
 fn encoding_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<GroupEncoding> {
     match (features, store.level_bytes()) {
         (Features::None, _) => Some(GroupEncoding::Planes),
@@ -323,7 +308,7 @@ impl<'a, const L: usize> Planner<'a, L> {
     fn new(field: &'a Field, encoding: GroupEncoding, constant: FieldElement) -> Self {
         let second = if encoding == GroupEncoding::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
         let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
-        let dot = Dot { encoding, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
+        let dot = Dot { encoding, q: field.q(), weights, chunks: vec![] };
         let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
         planner.current.start = planner.digits(constant).map(i32::from);
         planner.bounds = planner.current.start.map(|digit| i128::from(digit.abs()));
@@ -427,17 +412,6 @@ impl<'a, const L: usize> Planner<'a, L> {
 
     fn finish(mut self) -> Dot<L> {
         self.dot.chunks.push(self.current);
-        let short = 2 * SHORT_GROUPS as i64 * 255 * largest_second_digit(self.dot.q) <= i64::from(i16::MAX);
-        if let ([chunk], GroupEncoding::BytesNorm, true) =
-            (&self.dot.chunks[..], self.dot.encoding, short && L == NARROW)
-        {
-            let lanes = |digits: &GroupDigits<L>| {
-                let ([a, c, b, d], second) = (digits[0], digits[1]);
-                let bytes = [second[0], second[2], second[1], second[3]].map(|digit| digit as u8);
-                [lane([a, c]), lane([b, d]), i32::from_le_bytes(bytes)]
-            };
-            self.dot.short_digits = chunk.groups.iter().map(lanes).collect();
-        }
         self.dot
     }
 }
@@ -465,7 +439,6 @@ mod tests {
                     let digits = digits::<NARROW>(&field, element);
                     assert_eq!(value(&digits), centred);
                     assert!(digits[0] <= i16::MAX - 255);
-                    assert!(i64::from(digits[1]).abs() <= largest_second_digit(q));
                 }
                 if bits <= 24 {
                     let [low, high] = centred_digits::<NARROW>(&field, element).map(i64::from);
@@ -473,10 +446,6 @@ mod tests {
                     assert_eq!(value.rem_euclid(q as i64), element.value() as i64);
                 }
                 assert_eq!(value(&digits::<WIDE>(&field, element)), centred);
-            }
-            if bits <= 31 {
-                let [_, second] = digits::<NARROW>(&field, edges[2]);
-                assert_eq!(i64::from(second), largest_second_digit(q));
             }
         }
     }

@@ -27,11 +27,11 @@ impl Scanner {
         query: &LiftedQuery<'_>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let (parts, layout) = match &rows.source {
+        let (parts, empty) = match &rows.source {
             RowSource::Single(store) => return self.answer_lifted(store, query, sink),
-            RowSource::Parts { parts, layout } => (parts, layout),
+            RowSource::Parts { parts, empty } => (parts, empty),
         };
-        check_tables(layout.max_levels(), query.tables)?;
+        check_tables(empty.max_levels(), query.tables)?;
         let shuffle = query.order_keys.map(|keys| Shuffle::new(keys, rows.rows));
         let buckets = shuffle.as_ref().and_then(Shuffle::bucket_indices);
         // All parts start before the first read.

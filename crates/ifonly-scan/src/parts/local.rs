@@ -4,7 +4,7 @@ use super::{PartError, RowFunctions, RowPart, ValueStream};
 use crate::dot::limbs16::Width;
 use crate::parts::lifted;
 use crate::row_store::{BLOCK_ROWS, RowStore};
-use crate::scan::plan::Placement;
+use crate::scan::plan::fits_buckets;
 use crate::scan::scanner::{Scanner, Scattered, check_functions};
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::lifted::{LiftedDraws, LiftedTables};
@@ -45,9 +45,8 @@ impl RowPart for LocalPart {
         let unavailable = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
         check_functions(self.store.features(), functions.row_functions())
             .map_err(|error| unavailable(error.to_string()))?;
-        // Other widths use stored order (see `Placement`). The request may come from another
-        // process, so it is checked.
-        if buckets.is_some() && !Placement::fits_buckets(functions.words_per_row()) {
+        // The request may come from another process, so it is checked.
+        if buckets.is_some() && !fits_buckets(functions.words_per_row()) {
             return Err(unavailable(format!(
                 "the bucket shuffle does not support rows of {} words",
                 functions.words_per_row()

@@ -29,7 +29,7 @@ use crate::backend::Backend;
 use crate::compact_values::{RowValues, join_words};
 use crate::dot::limbs16::Width;
 use crate::row_store::{RowStore, RowStoreBuilder, StoreError};
-use crate::scan::plan::Placement;
+use crate::scan::plan::{FirstPass, shuffle_of};
 use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
 use crate::tile::used_functions;
 use ifonly_algebra::field::Field;
@@ -155,7 +155,7 @@ impl RowFunctions {
 
     fn job(&self) -> ScanJob<'_> {
         use ifonly_algebra::field::FieldElement;
-        ScanJob { field: &self.field, alpha: FieldElement::ONE, kappa: 0, program: &self.program, order: None }
+        ScanJob { field: &self.field, alpha: FieldElement::ONE, kappa: 0, program: &self.program }
     }
 
     fn are_reduced(&self, words: &[u32]) -> bool {
@@ -219,7 +219,7 @@ enum RowSource {
     Parts {
         parts: Vec<Arc<dyn RowPart>>,
         /// A store with the same max levels and without rows.
-        layout: Arc<RowStore>,
+        empty: Arc<RowStore>,
     },
 }
 
@@ -247,9 +247,9 @@ impl RowParts {
         if let Some(other) = parts.iter().find(|part| part.max_levels() != max_levels) {
             return Err(PartError::Mismatch(other.rows().start));
         }
-        let layout = RowStoreBuilder::new(&max_levels, 0)
+        let empty = RowStoreBuilder::new(&max_levels, 0)
             .map_err(|error: StoreError| PartError::MaxLevels(error.to_string()))?;
-        Ok(RowParts { source: RowSource::Parts { parts, layout: Arc::new(layout.finish()) }, rows })
+        Ok(RowParts { source: RowSource::Parts { parts, empty: Arc::new(empty.finish()) }, rows })
     }
 
     /// Number of rows.
@@ -343,28 +343,20 @@ impl<'a> PartValues<'a> {
         self.read_checked(&mut state, part, out)
     }
 
-    /// Reads the values of the rows from `start` on, in stored order. Skipped rows cannot be read
-    /// later.
-    pub(crate) fn read_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
-        const SKIP_ROWS: usize = 1 << 12;
-        let words = self.words_per_row();
+    /// Reads the values of the next rows, in stored order.
+    pub(crate) fn read_next(&self, out: &mut [u32]) -> Result<(), PartError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut skipped = vec![];
-        while state.next_row < start {
-            skipped.resize((start - state.next_row).min(SKIP_ROWS) * words, 0);
-            self.read_next(&mut state, &mut skipped)?;
-        }
-        self.read_next(&mut state, out)
-    }
-
-    fn read_next(&self, state: &mut ReadState<'a>, out: &mut [u32]) -> Result<(), PartError> {
         let words = self.words_per_row();
         let start = state.next_row;
         let wanted = start..start + out.len().checked_div(words).unwrap_or(0);
         for (part, rows) in self.parts.iter().enumerate() {
             let here = wanted.start.max(rows.start)..wanted.end.min(rows.end);
             if !here.is_empty() {
-                self.read_checked(state, part, &mut out[(here.start - start) * words..(here.end - start) * words])?;
+                self.read_checked(
+                    &mut state,
+                    part,
+                    &mut out[(here.start - start) * words..(here.end - start) * words],
+                )?;
             }
         }
         state.next_row = wanted.end;
@@ -390,24 +382,22 @@ impl<'a> PartValues<'a> {
 }
 
 impl Scanner {
-    /// Delivers the packed answer of one query over a database in parts, span by span, without its
-    /// first `bytes_done` bytes (see [`Scanner::answer_rest`]). One store with all rows is scanned
-    /// in one pass. Otherwise the parts deliver their row function values.
+    /// Delivers the packed answer of one query over a database in parts, span by span. One store
+    /// with all rows is scanned directly. Otherwise the parts deliver their row function values.
     pub fn answer_parts(
         &self,
         rows: &RowParts,
         query: &ScanQuery<'_>,
-        bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         match &rows.source {
-            RowSource::Single(store) => self.answer_rest(store, query, bytes_done, sink),
-            RowSource::Parts { parts, layout } => {
-                check(layout.features(), rows.rows, query)?;
+            RowSource::Single(store) => self.answer_query(store, query, sink),
+            RowSource::Parts { parts, empty } => {
+                check(empty.features(), rows.rows, query)?;
                 let functions = RowFunctions::of(query.job);
-                let placement = Placement::of(query, rows.rows, functions.words_per_row()).unwrap_or(Placement::Stored);
-                let values = PartValues::of(parts, &functions, placement.buckets())?;
-                self.answer_values(layout, rows.rows, (values, placement), query, bytes_done, sink)
+                let shuffle = shuffle_of(query, rows.rows, functions.words_per_row())?;
+                let values = PartValues::of(parts, &functions, shuffle.as_ref().and_then(|s| s.bucket_indices()))?;
+                self.answer_values(empty, rows.rows, FirstPass::Parts { values, shuffle }, query, sink)
             }
         }
     }

@@ -1,5 +1,4 @@
-//! The scanner: evaluates queries over a row store as packed streams, on one or several threads,
-//! for one or several queries at a time.
+//! The scanner: evaluates queries over a row store as packed streams, on one or several threads.
 //!
 //! The positions of an answer are divided into spans of whole blocks of 64 rows. Any thread can
 //! compute and pack a span by itself. 64 field elements of any width end at a byte boundary, so the
@@ -7,28 +6,23 @@
 //! stored order holds only the spans that threads are working on.
 //!
 //! A shuffled answer first stores the row function values of all rows: 4 bytes for each value if q
-//! < 2^31, else ⌈b/8⌉ bytes if q has b bits. There are two ways to bring the values into the order
-//! of the answer:
-//!
-//! - With [`ScanQuery::order_keys`], the bucket shuffle ([`ifonly_algebra::shuffle::Shuffle`])
-//!   moves them. Its memory access is sequential.
-//! - With [`ScanJob::order`], the scanner gathers them by index. This is slower but supports any
-//!   order.
+//! < 2^31, else ⌈b/8⌉ bytes if q has b bits. The bucket shuffle
+//! ([`ifonly_algebra::shuffle::Shuffle`]) then moves them into the order of the answer. Its memory
+//! access is sequential.
 
 use crate::backend::{Backend, Kernels};
 use crate::memory::BufferPool;
-use crate::packing::packed_length;
-use crate::parts::{PartError, PartValues};
+use crate::parts::PartError;
 use crate::row_store::{BLOCK_ROWS, RowStore};
-use crate::scan::plan::{Placement, ScanPlan};
+use crate::scan::plan::{FirstPass, ScanPlan};
 use crate::scan::shuffled::RowFunctionValues;
 pub(crate) use crate::scan::shuffled::Scattered;
-use crate::tile::{Norms, Scratch, run_pair, used_functions};
+use crate::tile::{Scratch, used_functions};
 use ifonly_algebra::keys::{KeyedRowRandomness, TranscriptKeys};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, ScanJob};
+use ifonly_algebra::wire::packed_length;
 use rayon::prelude::*;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows per span: a multiple of every backend's tile length.
@@ -64,9 +58,9 @@ pub enum ScanError {
     /// An output names a row function that the program does not have.
     #[error("an output names row function {0}, which the program does not have")]
     NoRowFunction(usize),
-    /// The order does not have one valid row index for each position.
-    #[error("the row order is not a permutation of the stored rows (row count: {0})")]
-    Order(usize),
+    /// The bucket shuffle has no code for rows of this many words.
+    #[error("rows of {0} words cannot be shuffled")]
+    RowWidth(usize),
     /// The number of row shares is not the number of rows.
     #[error("the number of row shares is {have}, but the number of rows is {need}")]
     RowShares {
@@ -96,41 +90,27 @@ pub struct Scanner {
     pub(crate) buffers: Arc<BufferPool>,
 }
 
-/// One query of a batch.
+/// A query: a job, its randomness, and the order of its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanQuery<'a> {
     /// What to compute.
     pub job: &'a ScanJob<'a>,
     /// The random streams for the query, common to all servers.
     pub keys: &'a KeyedRowRandomness,
-    /// The keys of the row order, for a shuffled answer. If they are present, [`ScanJob::order`]
-    /// must be `None`.
+    /// The keys of the row order, for a shuffled answer.
     pub order_keys: Option<&'a TranscriptKeys>,
 }
 
 impl<'a> ScanQuery<'a> {
-    /// A query in the row order of its job.
+    /// A query in stored order.
     pub fn new(job: &'a ScanJob<'a>, keys: &'a KeyedRowRandomness) -> ScanQuery<'a> {
         ScanQuery { job, keys, order_keys: None }
-    }
-
-    /// The number of rows whose field elements fit into `bytes` bytes.
-    fn rows_in(&self, bytes: usize) -> usize {
-        let bits_per_row = self.job.field.bits() as usize * self.job.program.outputs.len();
-        (8 * bytes).checked_div(bits_per_row).unwrap_or(0)
     }
 
     /// The same query in the order of [`ifonly_algebra::shuffle::permutation`] under these keys.
     pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> ScanQuery<'a> {
         ScanQuery { order_keys, ..self }
     }
-}
-
-/// Compiled queries that share a scan.
-struct Batch<'a> {
-    plans: Vec<ScanPlan<'a>>,
-    /// Present if at least two queries use them.
-    norms: Option<Norms<'a>>,
 }
 
 impl Scanner {
@@ -193,45 +173,21 @@ impl Scanner {
         query: &ScanQuery<'_>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.answer_rest(store, query, 0, sink)
+        check(store.features(), store.rows(), query)?;
+        self.run_plan(&ScanPlan::new(self.kernels, store, query)?, store.rows(), sink)
     }
 
-    /// Delivers the packed answer of one query without its first `bytes_done` bytes, which a batch
-    /// has already delivered.
-    pub fn answer_rest(
-        &self,
-        store: &RowStore,
-        query: &ScanQuery<'_>,
-        bytes_done: usize,
-        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ScanError> {
-        self.scan_batch(store, &[*query], query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
-    }
-
-    /// Like [`Scanner::answer_rest`], for a database of `rows` rows whose parts deliver the values.
-    /// `layout` is an empty store with the same max levels.
+    /// Like [`Scanner::answer_query`], for a database of `rows` rows whose parts deliver the values.
+    /// `empty` is a store with the same max levels and without rows.
     pub(crate) fn answer_values<'a>(
         &self,
-        layout: &'a RowStore,
+        empty: &'a RowStore,
         rows: usize,
-        values: (PartValues<'a>, Placement<'a>),
+        values: FirstPass<'a>,
         query: &ScanQuery<'a>,
-        bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let plan = ScanPlan::of_parts(self.kernels, layout, rows, query, values);
-        let batch = Batch { plans: vec![plan], norms: None };
-        self.run_batch(&batch, rows, query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
-    }
-
-    /// Whether queries like this are faster in a batch. This holds if memory bandwidth is the
-    /// limit. It does not hold for look-up tables, because the tables of several queries evict each
-    /// other from the cache.
-    pub fn shares_well(&self, store: &RowStore, job: &ScanJob<'_>) -> bool {
-        let linear = |function: usize| {
-            matches!(job.program.functions.get(function).map(|f| &f.kind), Some(RowFunctionKind::Linear { .. }))
-        };
-        store.rows() > 0 && used_functions(job).into_iter().all(linear)
+        self.run_plan(&ScanPlan::of_parts(self.kernels, empty, rows, query, values), rows, sink)
     }
 
     /// The complete packed answer of one job.
@@ -250,71 +206,33 @@ impl Scanner {
         Ok(answer)
     }
 
-    /// Evaluates several queries in one pass over the rows. With each span the sink receives the
-    /// index of the query. If the sink stops one query, the others continue. Each shuffled query
-    /// holds its row function values until the end of the batch.
-    pub fn answer_batch(
+    /// Computes the answer over a database of `stored_rows` rows.
+    fn run_plan(
         &self,
-        store: &RowStore,
-        queries: &[ScanQuery<'_>],
-        sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ScanError> {
-        self.scan_batch(store, queries, 0, sink)
-    }
-
-    fn scan_batch(
-        &self,
-        store: &RowStore,
-        queries: &[ScanQuery<'_>],
-        first_row: usize,
-        sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ScanError> {
-        for query in queries {
-            check(store.features(), store.rows(), query)?;
-        }
-        let plans: Vec<ScanPlan<'_>> = queries.iter().map(|query| ScanPlan::new(self.kernels, store, query)).collect();
-        let has_pairs = plans.iter().filter(|plan| plan.pairable_program().is_some()).count() > 1;
-        let norms = if has_pairs { Norms::new(self.kernels, store) } else { None };
-        self.run_batch(&Batch { plans, norms }, store.rows(), first_row, sink)
-    }
-
-    /// Computes the answers over a database of `stored_rows` rows, from position `first_row` on.
-    fn run_batch(
-        &self,
-        batch: &Batch<'_>,
+        plan: &ScanPlan<'_>,
         stored_rows: usize,
-        first_row: usize,
-        sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let plans = &batch.plans;
-        let values = plans.iter().map(|plan| self.values(stored_rows, plan));
-        let mut values: Vec<RowFunctionValues> = values.collect::<Result<_, _>>()?;
-        let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
-        let span_rows = self.span_rows_of(plans.len());
-        let start_of = |span: usize| first_row + span * span_rows;
-        let spans = rows.saturating_sub(first_row).div_ceil(span_rows);
+        let mut values = self.values(stored_rows, plan)?;
+        let start_of = |span: usize| span * self.span_rows;
+        let spans = plan.rows.div_ceil(self.span_rows);
 
-        let wanted: Vec<AtomicBool> = plans.iter().map(|_| AtomicBool::new(true)).collect();
-        let still_wanted = || -> Vec<bool> { wanted.iter().map(|wanted| wanted.load(Ordering::Relaxed)).collect() };
+        let mut is_stopped = false;
         // Delivered buffers are reused, because new memory would have to be cleared first.
-        let free_buffers: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
+        let free_buffers: Mutex<Vec<Vec<u8>>> = Mutex::default();
         let free_buffers = || free_buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = |values: &[RowFunctionValues], span: usize, scratch: &mut Scratch| {
+        let work = |values: &RowFunctionValues, span: usize, scratch: &mut Scratch| {
             let mut packed = free_buffers().pop().unwrap_or_default();
-            let span = start_of(span)..start_of(span + 1);
-            self.answer_span(batch, values, &still_wanted(), span, scratch, &mut packed);
+            self.answer_span(plan, values, start_of(span)..start_of(span + 1), scratch, &mut packed);
             packed
         };
-        let mut deliver = |packed: Vec<Vec<u8>>| {
-            for (query, bytes) in packed.iter().enumerate() {
-                if wanted[query].load(Ordering::Relaxed) && !bytes.is_empty() {
-                    wanted[query].store(sink(query, bytes).is_continue(), Ordering::Relaxed);
-                }
-            }
+        let mut deliver = |packed: Vec<u8>| {
+            let after = sink(&packed);
+            is_stopped = after.is_break();
             free_buffers().push(packed);
-            if still_wanted().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            after
         };
-        if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.values.is_none())) {
+        if let Some(pool) = self.pool.as_ref().filter(|_| plan.first_pass.is_none()) {
             let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
             crate::scan::ordered_spans::deliver_in_order(
                 pool,
@@ -327,26 +245,17 @@ impl Scanner {
         } else {
             let mut scratch = Scratch::default();
             for wave in self.waves(spans) {
-                for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still_wanted()[*query]) {
-                    // A difference output also reads the position after the last one.
-                    let positions = start_of(wave.start)..start_of(wave.end) + 1;
-                    self.advance(&plans[query], stored_rows, values, positions)?;
-                }
+                // A difference output also reads the position after the last one.
+                let positions = start_of(wave.start)..start_of(wave.end) + 1;
+                self.advance(plan, stored_rows, &mut values, positions)?;
                 let results = self.map_spans(wave, &mut scratch, |span, scratch| work(&values, span, scratch));
                 if results.into_iter().map(&mut deliver).any(|after| after.is_break()) {
                     break;
                 }
             }
         }
-        self.buffers.give_back(values.into_iter().filter_map(RowFunctionValues::into_memory).collect());
-        if still_wanted().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
-    }
-
-    /// Spans are shorter for several queries. The packed bytes of all queries should still be in
-    /// the cache when the sink receives them, and small buffers do not make the allocator call the
-    /// system.
-    fn span_rows_of(&self, queries: usize) -> usize {
-        (self.span_rows / queries.max(1)).next_multiple_of(self.kernels.tile_rows()).min(self.span_rows)
+        self.buffers.give_back(values.into_memory().into_iter().collect());
+        if is_stopped { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
     /// Groups of spans that are computed before their results are delivered on the calling thread.
@@ -355,59 +264,22 @@ impl Scanner {
         (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
-    /// Computes and packs the field elements of one span for every query. Tiles are the outer loop,
-    /// so that all queries read a tile while it is in the cache.
+    /// Computes and packs the field elements of one span, tile by tile.
     fn answer_span(
         &self,
-        Batch { plans, norms }: &Batch<'_>,
-        values: &[RowFunctionValues],
-        wanted: &[bool],
+        plan: &ScanPlan<'_>,
+        values: &RowFunctionValues,
         span: Range<usize>,
         scratch: &mut Scratch,
-        packed: &mut Vec<Vec<u8>>,
+        packed: &mut Vec<u8>,
     ) {
-        let length = |plan: &ScanPlan<'_>, rows: usize| packed_length(plan.field, rows * plan.program.outputs());
-        packed.resize_with(plans.len(), Vec::new);
-        for (packed, plan) in packed.iter_mut().zip(plans) {
-            packed.resize(length(plan, plan.rows.min(span.end).saturating_sub(span.start)), 0);
-        }
-        let live: Vec<usize> = (0..plans.len()).filter(|&query| wanted[query]).collect();
-        let (paired, alone): (Vec<usize>, Vec<usize>) =
-            live.into_iter().partition(|&query| norms.is_some() && plans[query].pairable_program().is_some());
-        let (pairs, rest) = paired.as_chunks::<2>();
-        let (mut second, mut norm_words) = (Scratch::default(), vec![]);
-        for first in span.clone().step_by(self.kernels.tile_rows()) {
-            let rows_of =
-                |plan: &ScanPlan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
-            let mut pack = |query: usize, rows: usize, scratch: &mut Scratch| {
-                let plan = &plans[query];
-                let from = length(plan, first - span.start);
-                plan.program.pack(rows, scratch, &mut packed[query][from..]);
-            };
-            for &query in alone.iter().chain(rest) {
-                let rows = rows_of(&plans[query]);
-                if rows > 0 {
-                    plans[query].program.run(first, rows, values[query].gathered(&plans[query]), scratch);
-                    pack(query, rows, scratch);
-                }
-            }
-            for (number, &[one, other]) in pairs.iter().enumerate() {
-                let rows = rows_of(&plans[one]);
-                let (Some(a), Some(b), Some(norms)) =
-                    (plans[one].pairable_program(), plans[other].pairable_program(), norms)
-                else {
-                    break;
-                };
-                if rows == 0 {
-                    break;
-                }
-                if number == 0 {
-                    norms.fill(first, rows, &mut norm_words);
-                }
-                run_pair([a, b], &norm_words, first, rows, [&mut *scratch, &mut second]);
-                pack(one, rows, scratch);
-                pack(other, rows, &mut second);
-            }
+        let end = plan.rows.min(span.end);
+        let length = |rows: usize| packed_length(plan.field, rows * plan.program.outputs());
+        packed.resize(length(end - span.start), 0);
+        for first in (span.start..end).step_by(self.kernels.tile_rows()) {
+            let rows = (end - first).min(self.kernels.tile_rows());
+            plan.program.run(first, rows, values.gathered(plan), scratch);
+            plan.program.pack(rows, scratch, &mut packed[length(first - span.start)..]);
         }
     }
 
@@ -483,19 +355,11 @@ pub(crate) fn check_functions(need: usize, functions: &[RowFunction]) -> Result<
 
 /// Checks that a query fits a database of `rows` rows.
 pub(crate) fn check(features: usize, rows: usize, query: &ScanQuery<'_>) -> Result<(), ScanError> {
-    let ScanQuery { job, keys, order_keys } = query;
+    let ScanQuery { job, keys, .. } = query;
     let program = job.program;
     check_functions(features, &program.functions)?;
     if let Some(&function) = used_functions(job).last().filter(|&&function| function >= program.functions.len()) {
         return Err(ScanError::NoRowFunction(function));
-    }
-    if let Some(order) = job.order {
-        // A single maximum without branches. A repeated row only makes the answer wrong; an index
-        // beyond the end would be out of bounds.
-        let largest = order.iter().copied().fold(0, u32::max);
-        if order_keys.is_some() || order.len() != rows || (rows > 0 && largest as usize >= rows) {
-            return Err(ScanError::Order(rows));
-        }
     }
     let selects = program.outputs.iter().any(|output| matches!(output, OutputExpr::Selected { .. }));
     if selects && program.row_shares.len() != rows {

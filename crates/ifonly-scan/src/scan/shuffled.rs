@@ -1,19 +1,17 @@
-//! The row function values of a shuffled answer, and how they reach their positions.
+//! The row function values of an answer in two passes, and how they reach their positions.
 //!
-//! A first pass over the rows computes the values of all rows. If the query has order keys, the
-//! pass writes each value to its bucket of the bucket shuffle ([`Shuffle`]). Threads do this
-//! independently for chunks of the rows. A bucket is assembled and shuffled only when the answer
-//! reaches it, in a window of a few positions, so that its values are still in the cache for the
-//! next step. If the query has a finished order ([`Placement::Indexed`]), the values stay in stored
-//! order and are gathered by index.
+//! For a shuffled answer, a first pass over the rows computes the values of all rows and writes each
+//! value to its bucket of the bucket shuffle ([`Shuffle`]). Threads do this independently for chunks
+//! of the rows. A bucket is assembled and shuffled only when the answer reaches it, in a window of a
+//! few positions, so that its values are still in the cache for the next step.
 //!
 //! The parts of a database compute the first pass themselves and deliver their values bucket by
-//! bucket, so only the window is held here.
+//! bucket, or in stored order. Only the window is held here.
 
 use crate::compact_values::RowValues;
 use crate::memory::{self, AlignedBytes};
-use crate::parts::PartError;
-use crate::scan::plan::{Placement, ScanPlan, ValueSource};
+use crate::parts::{PartError, PartValues};
+use crate::scan::plan::{FirstPass, ScanPlan};
 use crate::scan::scanner::Scanner;
 use crate::tile::{Gathered, Scratch};
 use ifonly_algebra::shuffle::{BucketScatter, Shuffle};
@@ -60,10 +58,8 @@ pub(super) struct RowFunctionValues {
 }
 
 enum Source {
-    /// The query is not shuffled, or its values are read when they are needed.
+    /// A single pass computes the answer, or the parts deliver their values in stored order.
     None,
-    /// In stored order, to be gathered by index.
-    Stored(AlignedBytes),
     Scattered(Scattered),
     /// The parts of the database scatter their rows; the number of values of each part in each
     /// bucket.
@@ -72,17 +68,14 @@ enum Source {
 
 impl RowFunctionValues {
     /// The values that a tile inside the window reads.
-    pub(super) fn gathered<'v>(&'v self, plan: &'v ScanPlan<'_>) -> Option<Gathered<'v>> {
-        plan.values.as_ref().map(|(_, placement)| match (placement, &self.source) {
-            (Placement::Indexed(order), Source::Stored(all)) => Gathered::Indexed { values: all.words(), order },
-            _ => Gathered::InOrder { values: &self.window, first: self.first },
-        })
+    pub(super) fn gathered(&self, plan: &ScanPlan<'_>) -> Option<Gathered<'_>> {
+        plan.first_pass.as_ref().map(|_| Gathered { values: &self.window, first: self.first })
     }
 
     /// The buffer, for reuse by the next query.
     pub(super) fn into_memory(self) -> Option<AlignedBytes> {
         match self.source {
-            Source::Stored(all) | Source::Scattered(Scattered { all, .. }) => Some(all),
+            Source::Scattered(Scattered { all, .. }) => Some(all),
             Source::None | Source::Parts(_) => None,
         }
     }
@@ -91,10 +84,9 @@ impl RowFunctionValues {
 impl Scanner {
     /// Runs the first pass of a query.
     pub(super) fn values(&self, rows: usize, plan: &ScanPlan<'_>) -> Result<RowFunctionValues, PartError> {
-        let source = match &plan.values {
-            None | Some((_, Placement::Stored)) => Source::None,
-            Some((source, Placement::Indexed(_))) => Source::Stored(self.stored(source, rows)?),
-            Some((ValueSource::Rows(program), Placement::Bucketed(shuffle))) => Source::Scattered(self.scattered(
+        let source = match &plan.first_pass {
+            None | Some(FirstPass::Parts { shuffle: None, .. }) => Source::None,
+            Some(FirstPass::Store { program, shuffle }) => Source::Scattered(self.scattered(
                 rows,
                 RowValues::scanned(plan.field, program.outputs()),
                 |rows| shuffle.scatter(rows),
@@ -103,7 +95,7 @@ impl Scanner {
                     Ok(())
                 },
             )?),
-            Some((ValueSource::Parts(values), Placement::Bucketed(shuffle))) => {
+            Some(FirstPass::Parts { values, shuffle: Some(shuffle) }) => {
                 let lengths = |rows: &Range<usize>| -> Vec<usize> {
                     shuffle.scatter(rows.clone()).buckets().iter().map(Range::len).collect()
                 };
@@ -111,22 +103,6 @@ impl Scanner {
             }
         };
         Ok(RowFunctionValues { source, window: vec![], first: 0, buckets: 0, end: 0 })
-    }
-
-    /// Computes the values of all rows in stored order.
-    fn stored(&self, source: &ValueSource<'_>, rows: usize) -> Result<AlignedBytes, PartError> {
-        let words = source.words_per_row();
-        // This buffer uses huge pages: values are read or written at random positions, and with
-        // small pages nearly every access would cost an address translation.
-        let mut all = self.buffers.take(rows * words * 4);
-        let out = &mut all.words_mut()[..rows * words];
-        match source {
-            ValueSource::Rows(program) => {
-                self.fill_spans(out, words, |start, out, scratch| program.write_rows(start, out, scratch));
-            }
-            ValueSource::Parts(values) => values.read_rows(0, out)?,
-        }
-        Ok(all)
     }
 
     /// Computes the values of `rows` rows and writes them to their buckets. `write` computes the
@@ -171,46 +147,27 @@ impl Scanner {
         values: &mut RowFunctionValues,
         positions: Range<usize>,
     ) -> Result<(), PartError> {
-        match &plan.values {
-            Some((source, Placement::Stored)) => {
-                self.read_stored(source, values, positions.start..positions.end.min(rows))
+        let (parts, shuffle, words) = match &plan.first_pass {
+            None => return Ok(()),
+            Some(FirstPass::Parts { values: parts, shuffle: None }) => {
+                return read_stored(parts, values, positions.start..positions.end.min(rows));
             }
-            Some((source, Placement::Bucketed(shuffle))) => match source.words_per_row() {
-                1 => self.place_buckets::<1>(source, shuffle, values, positions),
-                2 => self.place_buckets::<2>(source, shuffle, values, positions),
-                4 => self.place_buckets::<4>(source, shuffle, values, positions),
-                _ => self.place_buckets::<8>(source, shuffle, values, positions),
-            },
-            None | Some((_, Placement::Indexed(_))) => Ok(()),
-        }
-    }
-
-    /// Reads the values in stored order that the window does not have yet.
-    fn read_stored(
-        &self,
-        source: &ValueSource<'_>,
-        values: &mut RowFunctionValues,
-        positions: Range<usize>,
-    ) -> Result<(), PartError> {
-        let RowFunctionValues { window, first, .. } = values;
-        let words = source.words_per_row();
-        window.drain(..window.len().min((positions.start - *first) * words));
-        *first = positions.start;
-        let present = window.len() / words;
-        window.resize(positions.len().max(present) * words, 0);
-        let (start, out) = (positions.start + present, &mut window[present * words..]);
-        match source {
-            ValueSource::Rows(program) => {
-                self.fill_spans(out, words, |row, out, scratch| program.write_rows(start + row, out, scratch));
-                Ok(())
+            Some(FirstPass::Parts { values: parts, shuffle: Some(shuffle) }) => {
+                (Some(parts), shuffle, parts.words_per_row())
             }
-            ValueSource::Parts(values) => values.read_rows(start, out),
+            Some(FirstPass::Store { program, shuffle }) => (None, shuffle, program.words_per_row()),
+        };
+        match words {
+            1 => self.place_buckets::<1>(parts, shuffle, values, positions),
+            2 => self.place_buckets::<2>(parts, shuffle, values, positions),
+            4 => self.place_buckets::<4>(parts, shuffle, values, positions),
+            _ => self.place_buckets::<8>(parts, shuffle, values, positions),
         }
     }
 
     fn place_buckets<const W: usize>(
         &self,
-        source: &ValueSource<'_>,
+        parts: Option<&PartValues<'_>>,
         shuffle: &Shuffle<'_>,
         values: &mut RowFunctionValues,
         positions: Range<usize>,
@@ -225,8 +182,8 @@ impl Scanner {
                 Source::Scattered(scattered) => {
                     scattered.buckets.iter().map(|buckets| buckets.get(bucket).map(Range::len)).sum()
                 }
-                Source::Parts(parts) => parts.iter().map(|lengths| lengths.get(bucket).copied()).sum(),
-                Source::None | Source::Stored(_) => None,
+                Source::Parts(lengths) => lengths.iter().map(|lengths| lengths.get(bucket).copied()).sum(),
+                Source::None => None,
             }
         };
         let mut lengths = vec![];
@@ -243,13 +200,13 @@ impl Scanner {
             rest = tail;
         }
         *buckets += work.len();
-        if let (ValueSource::Parts(values), Source::Parts(lengths)) = (source, &*stored) {
+        if let (Some(parts), Source::Parts(lengths)) = (parts, &*stored) {
             // On the calling thread, because a part may wait for a remote shard.
             for (number, bucket) in &mut work {
                 let mut rest = &mut **bucket;
                 for (part, lengths) in lengths.iter().enumerate() {
                     let (here, behind) = rest.split_at_mut(lengths[*number]);
-                    values.read_part(part, here.as_flattened_mut())?;
+                    parts.read_part(part, here.as_flattened_mut())?;
                     rest = behind;
                 }
             }
@@ -274,13 +231,28 @@ impl Scanner {
     }
 }
 
+/// Reads the values in stored order that the window does not have yet.
+fn read_stored(
+    parts: &PartValues<'_>,
+    values: &mut RowFunctionValues,
+    positions: Range<usize>,
+) -> Result<(), PartError> {
+    let RowFunctionValues { window, first, .. } = values;
+    let words = parts.words_per_row();
+    window.drain(..window.len().min((positions.start - *first) * words));
+    *first = positions.start;
+    let present = window.len();
+    window.resize((positions.len() * words).max(present), 0);
+    parts.read_next(&mut window[present..])
+}
+
 /// Writes rows of `bytes` bytes each to their positions in `out`.
 fn scatter_rows(bytes: usize, places: &[u32], rows: &[u8], out: &mut [u8]) {
     macro_rules! of_length {
         ($($length:literal)*) => {
             match bytes {
                 $($length => memory::scatter(places, rows.as_chunks::<$length>().0, out.as_chunks_mut().0),)*
-                _ => unreachable!("Placement::fits_buckets allows at most eight words per row"),
+                _ => unreachable!("`fits_buckets` allows at most eight words per row"),
             }
         };
     }

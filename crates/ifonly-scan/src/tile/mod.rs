@@ -15,7 +15,6 @@
 
 mod compile;
 mod output;
-mod pair;
 
 use crate::backend::{Blocks, Kernels, Planes};
 use crate::dot::limbs8::ByteDot;
@@ -28,44 +27,29 @@ use compile::Compiler;
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::keys::{FieldElementStream, KeyedRowRandomness};
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, ScanJob};
-pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 
-/// Row function values of all rows, or of the positions that a tile needs. For each row the values
-/// of all used row functions are adjacent, [`Width::planes`] words each.
+/// Row function values in the order of the answer, from position `first` on. For each position the
+/// values of all used row functions are adjacent, [`Width::planes`] words each.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Gathered<'a> {
-    /// Values in stored order; `order` has the row of each position.
-    Indexed { values: &'a [u32], order: &'a [u32] },
-    /// Values in the order of the answer, from position `first` on.
-    InOrder { values: &'a [u32], first: usize },
+pub(crate) struct Gathered<'a> {
+    pub(crate) values: &'a [u32],
+    pub(crate) first: usize,
 }
 
 impl Gathered<'_> {
     /// The end of the readable positions. `step` is the number of words per position.
     fn end(self, step: usize) -> usize {
-        match self {
-            Gathered::Indexed { order, .. } => order.len(),
-            Gathered::InOrder { values, first } => first + values.len() / step,
-        }
+        self.first + self.values.len() / step
     }
 
     /// Reads word `word` of the `step` words of each position in `wanted`.
     fn read(self, wanted: Range<usize>, word: usize, step: usize, out: &mut [u32]) {
-        match self {
-            Gathered::Indexed { values, order } => {
-                for (out, &row) in out.iter_mut().zip(&order[wanted]) {
-                    *out = values[row as usize * step + word];
-                }
-            }
-            Gathered::InOrder { values, first } => {
-                let values = &values[(wanted.start - first) * step..(wanted.end - first) * step];
-                if step == 1 {
-                    out[..values.len()].copy_from_slice(values);
-                } else {
-                    out.iter_mut().zip(values.chunks_exact(step)).for_each(|(out, row)| *out = row[word]);
-                }
-            }
+        let values = &self.values[(wanted.start - self.first) * step..(wanted.end - self.first) * step];
+        if step == 1 {
+            out[..values.len()].copy_from_slice(values);
+        } else {
+            out.iter_mut().zip(values.chunks_exact(step)).for_each(|(out, row)| *out = row[word]);
         }
     }
 }
@@ -174,18 +158,6 @@ impl<'a> TileProgram<'a> {
     /// Runs the program for the rows or positions `first..first + rows`. `first` must be a multiple
     /// of 64.
     pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
-        self.run_steps(&self.steps, first, rows, gathered, scratch);
-    }
-
-    /// Runs the given first steps of the program.
-    fn run_steps(
-        &self,
-        steps: &[Step<'a>],
-        first: usize,
-        rows: usize,
-        gathered: Option<Gathered<'_>>,
-        scratch: &mut Scratch,
-    ) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = self.width.planes();
         let Scratch { words, key, levels, long_words, .. } = scratch;
@@ -196,7 +168,7 @@ impl<'a> TileProgram<'a> {
         }
         words.resize(self.steps.len() * planes * stride, 0);
         let blocks = blocks_of(self.store, first, stride);
-        for (to, step) in steps.iter().enumerate() {
+        for (to, step) in self.steps.iter().enumerate() {
             let (done, rest) = words.split_at_mut(to * planes * stride);
             let out = &mut rest[..planes * stride];
             let register = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];

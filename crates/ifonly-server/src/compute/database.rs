@@ -5,7 +5,6 @@
 //! write their bytes to a sink, which can stop them. Rows and records are in this process or on
 //! shards, in one part or several; [`ifonly_scan::parts`] combines the results of the parts.
 
-use crate::compute::shared_scan::{OwnedScanJob, SharedScans};
 use crate::http::problem::Problem;
 use crate::shards::set::rows_of;
 use crate::shards::{ShardSet, ShardsError};
@@ -13,7 +12,6 @@ use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_algebra::row_function::ScanJob;
 use ifonly_algebra::shuffle;
 use ifonly_core::server_protocol::{PhaseRequest, RecordRequest};
-use ifonly_core::transcript::MessageKind;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
 use ifonly_scan::{LiftedQuery, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
@@ -44,7 +42,7 @@ pub struct Database {
 
 enum Source {
     /// In this process.
-    Local { layout: Arc<ShardLayout>, shared_scans: Box<SharedScans> },
+    Local(Arc<ShardLayout>),
     /// On shards, whose addresses may change.
     Shards(Arc<ShardSet>),
 }
@@ -59,7 +57,7 @@ pub(crate) struct ShardLayout {
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.source {
-            Source::Local { layout, .. } => write!(f, "Database({:?}, ..)", layout.rows),
+            Source::Local(layout) => write!(f, "Database({:?}, ..)", layout.rows),
             Source::Shards(shards) => write!(f, "Database({shards:?})"),
         }
     }
@@ -86,9 +84,7 @@ pub struct AontRecords {
 impl Database {
     /// A database of local rows and records.
     pub fn new(rows: impl Into<RowParts>, records: Vec<AontRecords>) -> Database {
-        let rows = rows.into();
-        let shared_scans = Box::new(SharedScans::new(SCANNER.clone(), rows.clone()));
-        Database { source: Source::Local { layout: Arc::new(ShardLayout { rows, records }), shared_scans } }
+        Database { source: Source::Local(Arc::new(ShardLayout { rows: rows.into(), records })) }
     }
 
     /// A database of rows and records on shards.
@@ -104,14 +100,14 @@ impl Database {
     /// The same check for operators: the error names the unavailable shard and the reason.
     pub(crate) fn complete(&self) -> Result<(), ShardsError> {
         match &self.source {
-            Source::Local { .. } => Ok(()),
+            Source::Local(_) => Ok(()),
             Source::Shards(shards) => shards.layout().map(|_| ()),
         }
     }
 
     fn layout(&self) -> Result<Arc<ShardLayout>, Problem> {
         match &self.source {
-            Source::Local { layout, .. } => Ok(layout.clone()),
+            Source::Local(layout) => Ok(layout.clone()),
             Source::Shards(shards) => shards.layout().map_err(|error| Problem::ShardsUnavailable(error.rows())),
         }
     }
@@ -120,7 +116,7 @@ impl Database {
     fn part_failure(&self, error: &PartError) -> Problem {
         tracing::error!(%error, "a part of the rows or records is unavailable");
         match &self.source {
-            Source::Local { .. } => Problem::Internal,
+            Source::Local(_) => Problem::Internal,
             Source::Shards(shards) => {
                 shards.request_probe();
                 Problem::ShardsUnavailable(rows_of(error))
@@ -143,7 +139,7 @@ impl Database {
             return Err(Problem::Internal);
         };
         let sum = match &self.source {
-            Source::Local { .. } => SCANNER.run(|| encoded.records.sum(selection)),
+            Source::Local(_) => SCANNER.run(|| encoded.records.sum(selection)),
             // This waits for the network, so it must not use the threads of the scanner.
             Source::Shards(_) => encoded.records.sum(selection),
         };
@@ -156,21 +152,9 @@ impl Database {
     /// make it wait.
     pub(crate) fn buffer_capacity(&self, length: usize, megabytes: u64) -> usize {
         match &self.source {
-            Source::Local { .. } => length,
+            Source::Local(_) => length,
             Source::Shards(_) => FRONTEND_BUFFER.max(megabytes.saturating_mul(1 << 20).div_ceil(MAX_WAITING) as usize),
         }
-    }
-
-    /// Bytes of the response to a phase.
-    pub fn answer_length(request: &PhaseRequest<'_>) -> usize {
-        let lead = MessageKind::Phase(request.phase as u8).lead();
-        // A scheme instance whose answer overflows `usize` cannot be loaded.
-        lead + request.instance.answer_bytes(request.phase).unwrap_or(usize::MAX - lead)
-    }
-
-    /// Bytes of the response to a record fetch.
-    pub fn record_length(request: &RecordRequest) -> usize {
-        MessageKind::Record.lead() + request.fetch.stripe_length()
     }
 
     /// Writes the response to a phase: the key-check value, in phase 0 the ticket, then the packed
@@ -189,7 +173,7 @@ impl Database {
                 let query = LiftedQuery { tables: &tables, draws: &draws, order_keys: request.order_keys.as_ref() };
                 SCANNER.answer_lifted_parts(&layout.rows, &query, &mut sink)
             }
-            None => self.scan(&layout.rows, request, &mut sink),
+            None => scan(&layout.rows, request, &mut sink),
         };
         match answered {
             // A response without rows still has its lead.
@@ -200,24 +184,6 @@ impl Database {
                 // The protocol has checked the message, so this is an internal error.
                 tracing::error!(%error, "the scan refused a checked query");
                 Err(AnswerError::Failed(Problem::Internal))
-            }
-        }
-    }
-
-    /// Writes the packed answer of a scheme without a lifted gate.
-    fn scan(&self, rows: &RowParts, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), ScanError> {
-        let (field, kappa) = (request.instance.field(), request.instance.kappa(request.phase));
-        let keys = request.keys.rows(field, request.program.outputs.len(), kappa, request.instance.params().d_min);
-        let alpha = request.alpha();
-        match (&self.source, &request.order_keys) {
-            (Source::Local { shared_scans, .. }, None) => {
-                let program = Zeroizing::new(request.program.clone());
-                shared_scans.answer(OwnedScanJob { field: field.clone(), alpha, kappa, program, keys }, sink)
-            }
-            (_, order_keys) => {
-                let job = ScanJob { field, alpha, kappa, program: &request.program, order: None };
-                let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys.as_ref());
-                SCANNER.answer_parts(rows, &query, 0, sink)
             }
         }
     }
@@ -249,6 +215,14 @@ impl Database {
             },
         )
     }
+}
+
+/// Writes the packed answer of a scheme without a lifted gate.
+fn scan(rows: &RowParts, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), ScanError> {
+    let (field, kappa) = (request.instance.field(), request.instance.kappa(request.phase));
+    let keys = request.keys.rows(field, request.program.outputs.len(), kappa, request.instance.params().d_min);
+    let job = ScanJob { field, alpha: request.alpha(), kappa, program: &request.program };
+    SCANNER.answer_parts(rows, &ScanQuery::new(&job, &keys).shuffled_by(request.order_keys.as_ref()), sink)
 }
 
 /// Permutes the factors of a query from the shuffled row order to the stored order. The records are
@@ -325,11 +299,11 @@ mod tests {
         let length = match protocol.open(message).unwrap() {
             CheckedRequest::Answer(request) => {
                 assert_eq!(database.answer(&request, &mut sink), Ok(()));
-                Database::answer_length(&request)
+                request.response_length
             }
             CheckedRequest::Record(request) => {
                 assert_eq!(database.record(1, &request, &mut sink), Ok(()));
-                Database::record_length(&request)
+                request.response_length
             }
         };
         (bytes, length)

@@ -2,4 +2,3 @@
 
 pub mod database;
 pub(crate) mod sealed;
-pub(crate) mod shared_scan;

@@ -8,7 +8,7 @@
 use crate::auth::{Authorisation, CREDENTIAL_HEADERS, Pass, Stage};
 use crate::bundle::loaded::LoadedBundle;
 use crate::bundle::versions::BundleVersions;
-use crate::compute::database::{AnswerError, Database};
+use crate::compute::database::AnswerError;
 use crate::compute::sealed;
 use crate::config::Limits;
 use crate::http::connection::{BusyGuard, ClientConnection};
@@ -365,10 +365,8 @@ impl AnswerTask {
             Err(refusal) => return Err((head, refusal.into())),
         };
         let (length, search, per_search) = match &request {
-            CheckedRequest::Answer(request) => (Database::answer_length(request), request.search, 1),
-            CheckedRequest::Record(request) => {
-                (Database::record_length(request), request.search, loaded.most_records())
-            }
+            CheckedRequest::Answer(request) => (request.response_length, request.search, 1),
+            CheckedRequest::Record(request) => (request.response_length, request.search, loaded.most_records()),
         };
         // Requests that cannot be answered are not charged.
         let stage = Stage { search, kind: header.kind, per_search, searches: 1 };

@@ -3,14 +3,13 @@
 
 mod bits;
 mod dot;
-mod dot_pair;
 mod mask;
 mod records;
 
 pub(super) use dot::dot;
 pub(super) use records::{gf256_sum, xor_selected};
 
-use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, portable};
+use super::{Blocks, DrawSpec, Kernels, NibbleTables, Planes, modular, portable};
 use crate::dot::limbs16::AnyDot;
 use crate::lifted::decode::{self, BlockSummary, DecodeConstants};
 use crate::lifted::gate::{DRAW_WORDS, GateConstants};
@@ -40,21 +39,8 @@ impl Kernels for Avx2 {
     fn name(&self) -> &'static str {
         "avx2"
     }
-    fn prefers_pairs(&self) -> bool {
-        true
-    }
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         unsafe { dot::dot(dot, blocks, planes, out) }
-    }
-    fn dot_pair(
-        &self,
-        pair: DotPair<'_>,
-        blocks: Blocks<'_>,
-        norms: &[u32],
-        planes: [Planes<'_>; 2],
-        out: [&mut [u32]; 2],
-    ) {
-        unsafe { dot_pair::dot_pair(pair, blocks, norms, planes, out) }
     }
     fn word_sums(&self, lookups: &WordLookups, blocks: RowBlocks<'_>, low: &mut [u32], high: &mut [u32]) {
         compiled!(lookups.sum_with_loads(blocks, low, high));

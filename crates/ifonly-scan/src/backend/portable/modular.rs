@@ -60,8 +60,3 @@ pub(crate) fn halve_sums(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut 
         *out = (half + constant).min((half + constant).wrapping_sub(q));
     }
 }
-
-#[inline(always)]
-pub(crate) fn minimum(values: &[u32]) -> u32 {
-    values.iter().copied().fold(u32::MAX, u32::min)
-}
