@@ -268,9 +268,9 @@ pub struct ScanJob<'a> {
     pub program: &'a RowProgram,
 }
 
-/// The answer of one server: for each position, the outputs of its row. `order[p]` is the stored row
-/// at position p; `None` for the stored order. This slow evaluator is the definition; every other
-/// scan must return the same values.
+/// The answer of one server: for each position, the outputs of its row. `order[p]` is the stored
+/// row at position p; `None` for the stored order. This slow evaluator is the definition; every
+/// other scan must return the same values.
 pub fn answer(
     job: &ScanJob<'_>,
     rows: &Rows,

@@ -1,5 +1,6 @@
 //! Load test: many clients search at two real servers on loopback, all in this process:
-//! `http-load [ROWS] [CLIENTS] [SECONDS] [SCHEME] [stored]`. With `stored` the rows are not shuffled.
+//! `http-load [ROWS] [CLIENTS] [SECONDS] [SCHEME] [stored]`. With `stored` the rows are not
+//! shuffled.
 //!
 //! Prints the number of searches per second, the failures, quantiles of the search time, and the
 //! resident memory at five times. Every search uses new connections. The program connects to no

@@ -177,8 +177,8 @@ impl Scanner {
         self.run_plan(&ScanPlan::new(self.kernels, store, query)?, store.rows(), sink)
     }
 
-    /// Like [`Scanner::answer_query`], for a database of `rows` rows whose parts deliver the values.
-    /// `empty` is a store with the same max levels and without rows.
+    /// Like [`Scanner::answer_query`], for a database of `rows` rows whose parts deliver the
+    /// values. `empty` is a store with the same max levels and without rows.
     pub(crate) fn answer_values<'a>(
         &self,
         empty: &'a RowStore,

@@ -1,9 +1,9 @@
 //! The row function values of an answer in two passes, and how they reach their positions.
 //!
-//! For a shuffled answer, a first pass over the rows computes the values of all rows and writes each
-//! value to its bucket of the bucket shuffle ([`Shuffle`]). Threads do this independently for chunks
-//! of the rows. A bucket is assembled and shuffled only when the answer reaches it, in a window of a
-//! few positions, so that its values are still in the cache for the next step.
+//! For a shuffled answer, a first pass over the rows computes the values of all rows and writes
+//! each value to its bucket of the bucket shuffle ([`Shuffle`]). Threads do this independently for
+//! chunks of the rows. A bucket is assembled and shuffled only when the answer reaches it, in a
+//! window of a few positions, so that its values are still in the cache for the next step.
 //!
 //! The parts of a database compute the first pass themselves and deliver their values bucket by
 //! bucket, or in stored order. Only the window is held here.

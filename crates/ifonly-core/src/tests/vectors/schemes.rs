@@ -323,8 +323,8 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
 fn scheme_vectors_are_what_the_engine_computes() {
     use Choice::{Given, Rule};
     for (number, &scheme) in scheme::ALL.iter().enumerate() {
-        // With this seed every draw of a server counts: in a gate field of 3 elements, the shares of
-        // a row can be 0 at both servers, and then no answer depends on its draws.
+        // With this seed every draw of a server counts: in a gate field of 3 elements, the shares
+        // of a row can be 0 at both servers, and then no answer depends on its draws.
         let mut random = SeededRandom::new(2007 + number as u64);
         let exponent = 4;
         let params = Params { exponent, ..Params::new(vec![1], 1) };
