@@ -2,6 +2,7 @@
 
 - Links and paths in Markdown files lead to files and headings that exist.
 - Tests that Markdown files name exist.
+- The short paths and the modules in docs/architecture.md exist.
 - CONTRIBUTING.md explains every step of `.ci/run`; .github/workflows/ci.yml runs those that are
   not optional.
 - The version of the release is the same in every file that states it.
@@ -74,6 +75,43 @@ def faults(path):
             yield f"`{name}`: no such test"
 
 
+# A path or a file name in code quotes: `core/search.rs`, `compile.rs`, `vectors/*.json`, `texts/`.
+SHORT_PATH = re.compile(r"`((?:[\w.*-]+/)*[\w*-]+\.[a-z]+|(?:[\w.*-]+/)+)`")
+# `core/` means crates/ifonly-core/src/.
+CRATES = {path.name.removeprefix("ifonly-"): path / "src" for path in (ROOT / "crates").iterdir()}
+
+
+def wrong_short_paths(path):
+    """Short paths of docs/architecture.md without a file.
+
+    A path without a crate or a folder of the repository is in the folder of the path before it, or
+    above that.
+    """
+    folder = ROOT
+    for name in SHORT_PATH.findall(prose(path.read_text())):
+        first, _, rest = name.partition("/")
+        if rest or name.endswith("/"):
+            starts = [CRATES[first] / rest] if first in CRATES else [ROOT / name]
+        else:
+            starts = []
+        starts += [start / name for start in (folder, *folder.parents) if start.is_relative_to(ROOT)]
+        found = next((start for start in starts if any(start.parent.glob(start.name))), None)
+        if found is None:
+            yield f"`{name}`: no such file"
+        else:
+            folder = found if found.is_dir() else found.parent
+
+
+def missing_modules(path):
+    """Rows of the tables "Modules of ifonly-…" without a file or folder."""
+    for crate, section in re.findall(r"^## Modules of (\S+)$(.*?)(?=^## )", path.read_text(), re.M | re.S):
+        for cell in re.findall(r"^\| (`[^|]*) \|", section, re.M):
+            for name in re.findall(r"`([\w/]+)`", cell):
+                module = ROOT / "crates" / crate / "src" / name
+                if not (module.is_dir() or module.with_suffix(".rs").is_file()):
+                    yield f"`{name}`: no such module of {crate}"
+
+
 def unexplained():
     """Steps without a row in CONTRIBUTING.md, and rows without a step."""
     command = [ROOT / ".ci" / "run", "--list"]
@@ -112,6 +150,9 @@ def main():
     skipped = {".venv", "node_modules", "target"}
     files = [file for file in files if not skipped & set(file.parts[len(ROOT.parts) :])]
     found = [f"{file.relative_to(ROOT)}: {fault}" for file in files for fault in faults(file)]
+    architecture = ROOT / "docs" / "architecture.md"
+    wrong = [*wrong_short_paths(architecture), *missing_modules(architecture)]
+    found += [f"docs/architecture.md: {fault}" for fault in wrong]
     found += [*unexplained(), *other_versions()]
     print("\n".join(found) or f"{len(files)} Markdown files: all links, paths and tests exist")
     sys.exit(bool(found))

@@ -142,9 +142,10 @@ impl ProgressWatcher {
 #[pyo3(signature = (bundle, check))]
 pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<(String, String)> {
     let manifest = py.detach(|| {
-        let opened = match check {
-            true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
-            false => Bundle::manifest_of(&bundle),
+        let opened = if check {
+            Bundle::open(&bundle).map(|bundle| bundle.manifest().clone())
+        } else {
+            Bundle::manifest_of(&bundle)
         };
         opened.map_err(|error| (ErrorCategory::Input, error.to_string()))
     });

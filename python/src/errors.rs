@@ -43,9 +43,10 @@ fn keywords(message: &str) -> String {
     for part in parts {
         let end = part.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(part.len());
         let (flag, rest) = part.split_at(end);
-        match flag.is_empty() {
-            true => text += "--",
-            false => text += &format!("`{}`", flag.replace('-', "_")),
+        if flag.is_empty() {
+            text += "--"
+        } else {
+            text += &format!("`{}`", flag.replace('-', "_"))
         }
         text += rest;
     }

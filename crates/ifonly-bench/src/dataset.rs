@@ -110,12 +110,11 @@ impl BenchDataset {
 
     /// Compares the cost that a search found with brute force.
     pub fn check(&self, found: Option<u64>) -> Result<(), BenchError> {
-        match found == self.nearest {
-            true => Ok(()),
-            false => {
-                let nearest = self.nearest;
-                Err(BenchError::machine(format!("the search found cost {found:?}, but brute force finds {nearest:?}")))
-            }
+        if found == self.nearest {
+            Ok(())
+        } else {
+            let nearest = self.nearest;
+            Err(BenchError::machine(format!("the search found cost {found:?}, but brute force finds {nearest:?}")))
         }
     }
 }

@@ -460,9 +460,10 @@ fn bundles_that_all_users_can_read_are_refused() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     let opened = |directory: &std::path::Path| {
-        let error = match directory.ends_with("part-1") {
-            true => ifonly_bundle::BundlePart::open(directory, None).err(),
-            false => Bundle::open(directory).err(),
+        let error = if directory.ends_with("part-1") {
+            ifonly_bundle::BundlePart::open(directory, None).err()
+        } else {
+            Bundle::open(directory).err()
         };
         error.map(|error| error.to_string())
     };

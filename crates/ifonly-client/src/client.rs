@@ -107,12 +107,11 @@ impl Pins {
             None => operator.name.clone(),
         };
         let same = |(pin, operator): (&String, &Operator)| *pin == operator.name || *pin == with_address(operator);
-        match pinned.len() == offered.len() && pinned.iter().zip(offered).all(same) {
-            true => Ok(()),
-            false => {
-                let offered: Vec<String> = offered.iter().map(with_address).collect();
-                refuse("operators", pinned.join(", "), offered.join(", "))
-            }
+        if pinned.len() == offered.len() && pinned.iter().zip(offered).all(same) {
+            Ok(())
+        } else {
+            let offered: Vec<String> = offered.iter().map(with_address).collect();
+            refuse("operators", pinned.join(", "), offered.join(", "))
         }
     }
 }

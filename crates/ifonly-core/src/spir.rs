@@ -155,9 +155,10 @@ impl RecordFetch {
 
     /// The factor of a stripe in a valid payload.
     pub(crate) fn factor(&self, payload: &[u8], position: usize, stripe: usize) -> u8 {
-        match self.is_binary() {
-            true => payload[position / 8] >> (position % 8) & 1,
-            false => payload[position * self.stripes + stripe],
+        if self.is_binary() {
+            payload[position / 8] >> (position % 8) & 1
+        } else {
+            payload[position * self.stripes + stripe]
         }
     }
 

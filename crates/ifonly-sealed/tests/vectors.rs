@@ -75,9 +75,10 @@ fn session(params: SealedParams, cost_bits: usize, floor: usize, values: &[u64],
     random.fill(&mut id);
     let mut recorder = Recorder { source: random, draws: vec![] };
     let mut parties = [1, 2, 3].map(|n| {
-        let randomness = match keyed {
-            false => PartyRandomness::Drawn,
-            true => PartyRandomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, id), with_next: pair_key(n, id) },
+        let randomness = if keyed {
+            PartyRandomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, id), with_next: pair_key(n, id) }
+        } else {
+            PartyRandomness::Drawn
         };
         Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut recorder).unwrap()
     });
@@ -89,12 +90,11 @@ fn session(params: SealedParams, cost_bits: usize, floor: usize, values: &[u64],
     let answers = answers(&circuit, parties);
     let found = combine(&params, [&answers[0], &answers[1], &answers[2]]).unwrap();
     let pair_keys = [1, 2, 3].map(|n| hex(&[n; 32]));
-    let randomness = match keyed {
-        false => {
-            let [masks, words] = drawn(&mut recorder.draws, params.rows());
-            json!({ "masks": masks, "ahead": words })
-        }
-        true => json!({ "pair_keys": pair_keys, "epoch": 1, "session": hex(&id) }),
+    let randomness = if keyed {
+        json!({ "pair_keys": pair_keys, "epoch": 1, "session": hex(&id) })
+    } else {
+        let [masks, words] = drawn(&mut recorder.draws, params.rows());
+        json!({ "masks": masks, "ahead": words })
     };
     let records: String = (0..params.rows()).map(|row| hex(&record(&params, row))).collect();
     let shares = shares.map(|share| share.iter().map(|value| hex(&value.to_le_bytes())).collect::<String>());

@@ -176,10 +176,7 @@ impl Record {
     }
 
     fn padded_with(self, rest: &[u8]) -> Result<Record, RecordError> {
-        match rest.iter().all(|&byte| byte == 0) {
-            true => Ok(self),
-            false => Err(RecordError::Padding),
-        }
+        if rest.iter().all(|&byte| byte == 0) { Ok(self) } else { Err(RecordError::Padding) }
     }
 
     /// The group that the record stands for; `None` if it is one person's row.

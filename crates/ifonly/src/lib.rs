@@ -29,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each operator serves the bundle with the root key that all servers share. [`server::daemon`] does
-//! the same from a [`Config`](server::Config), with tokens, TLS and reloads:
+//! Each operator serves the bundle with the root key that all servers share. [`server::daemon`]
+//! does the same from a [`Config`](server::Config), with tokens, TLS and reloads:
 #![cfg_attr(feature = "serve", doc = "```no_run")]
 #![cfg_attr(not(feature = "serve"), doc = "```ignore")]
 //! use ifonly::server::auth::account_tokens::AccountTokens;

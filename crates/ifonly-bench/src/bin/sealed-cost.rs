@@ -41,9 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = |server: usize| RootKey::new(1, [server as u8; 32]).transcript(&[0; 32]);
     let mut parties = vec![];
     for n in 1..=3 {
-        let randomness = match keyed {
-            false => PartyRandomness::Drawn,
-            true => PartyRandomness::Keyed { with_previous: key((n + 1) % 3 + 1), with_next: key(n) },
+        let randomness = if keyed {
+            PartyRandomness::Keyed { with_previous: key((n + 1) % 3 + 1), with_next: key(n) }
+        } else {
+            PartyRandomness::Drawn
         };
         parties.push(Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut random)?);
     }

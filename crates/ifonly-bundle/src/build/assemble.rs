@@ -64,9 +64,10 @@ pub(crate) fn assemble(
             done += (bytes.len() / length) as u64;
             records.write(bytes)
         };
-        match part.is_signed() {
-            true => part.records_into(counts.kept, length, &mut append)?,
-            false => part.sign_into(&signing, counts.kept, &mut append)?,
+        if part.is_signed() {
+            part.records_into(counts.kept, length, &mut append)?
+        } else {
+            part.sign_into(&signing, counts.kept, &mut append)?
         }
         part.remove();
     }

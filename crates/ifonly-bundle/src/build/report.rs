@@ -198,9 +198,10 @@ impl BuildReport {
         let reveals_more =
             |scheme: &&SchemeSummary| scheme::named(scheme.name).is_some_and(|scheme| !scheme.is_gated());
         let extra = summary.schemes.iter().filter(reveals_more).map(|summary| {
-            let repeats = match summary.rounds > 1 && terms.shuffle {
-                true => "; all its phases use one row order, so the shuffle protects the rows less",
-                false => "",
+            let repeats = if summary.rounds > 1 && terms.shuffle {
+                "; all its phases use one row order, so the shuffle protects the rows less"
+            } else {
+                ""
             };
             format!(
                 "scheme {} reveals more than the gated schemes: {}{repeats}. A client that breaks the protocol gets at \
@@ -366,10 +367,7 @@ pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureRepo
 }
 
 fn cut(text: &str, length: usize) -> String {
-    match text.chars().count() > length {
-        true => text.chars().take(length - 1).chain(['…']).collect(),
-        false => text.to_owned(),
-    }
+    if text.chars().count() > length { text.chars().take(length - 1).chain(['…']).collect() } else { text.to_owned() }
 }
 
 /// The first few words, and the number of all words if there are more.

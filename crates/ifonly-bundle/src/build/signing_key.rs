@@ -30,9 +30,10 @@ impl SigningKeyFile {
         let mut name = options.output.file_name().unwrap_or_default().to_owned();
         name.push(".signing.key");
         let path = options.output.with_file_name(name);
-        match path.exists() {
-            true => Ok(SigningKeyFile { key: load_key(&path)?, path, is_new: false }),
-            false => Ok(SigningKeyFile { key: SigningKey::generate(&mut OsRandom::default()), path, is_new: true }),
+        if path.exists() {
+            Ok(SigningKeyFile { key: load_key(&path)?, path, is_new: false })
+        } else {
+            Ok(SigningKeyFile { key: SigningKey::generate(&mut OsRandom::default()), path, is_new: true })
         }
     }
 
@@ -87,11 +88,10 @@ pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
     let mut bytes = Zeroizing::new([0; 32]);
     hex::decode_to_slice(&parsed.signing_key, bytes.as_mut()).map_err(|_| malformed())?;
     let key = SigningKey::new(&bytes);
-    match key.public().to_string() == parsed.public_key {
-        true => Ok(key),
-        false => {
-            Err(refuse("the public key in it does not match its signing key: the file was changed or damaged".into()))
-        }
+    if key.public().to_string() == parsed.public_key {
+        Ok(key)
+    } else {
+        Err(refuse("the public key in it does not match its signing key: the file was changed or damaged".into()))
     }
 }
 

@@ -87,10 +87,7 @@ impl DistinctValues {
     }
 
     fn add(&mut self, text: &str, value: DistinctValue) {
-        match self.is_full() {
-            true => self.state = State::TooMany { at: value.first },
-            false => self.values.insert(text, value),
-        }
+        if self.is_full() { self.state = State::TooMany { at: value.first } } else { self.values.insert(text, value) }
     }
 
     /// Whether most values were new when the limit was exceeded.

@@ -188,9 +188,10 @@ pub(crate) fn checked_records(
     let path = directory.join(layout::RECORDS);
     let length = manifest.record_length();
     let records = checked_file(&path, layout::records_length(count, length), hash)?;
-    match records.as_ref().starts_with(&layout::records_header(count, length)) {
-        true => Ok(records),
-        false => Err(contradicts(path)),
+    if records.as_ref().starts_with(&layout::records_header(count, length)) {
+        Ok(records)
+    } else {
+        Err(contradicts(path))
     }
 }
 
@@ -325,8 +326,5 @@ fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result
         hasher.update(chunk);
         bytes.release(number * RELEASE_EVERY..number * RELEASE_EVERY + chunk.len());
     }
-    match hasher.finalize() == *hash {
-        true => Ok(bytes),
-        false => Err(OpenError::Checksum { path: path.into() }),
-    }
+    if hasher.finalize() == *hash { Ok(bytes) } else { Err(OpenError::Checksum { path: path.into() }) }
 }

@@ -60,9 +60,10 @@ impl CutFile {
         let text = std::fs::read_to_string(path).map_err(io)?;
         let file: CutFile =
             serde_json::from_str(&text).map_err(|error| refuse(format!("not a valid file of cuts: {error}")))?;
-        match file.spreads.values().all(|spread| spread.is_finite() && *spread > 0.0) {
-            true => Ok(file),
-            false => Err(refuse("not a valid file of cuts: a spread is not a number above 0".into())),
+        if file.spreads.values().all(|spread| spread.is_finite() && *spread > 0.0) {
+            Ok(file)
+        } else {
+            Err(refuse("not a valid file of cuts: a spread is not a number above 0".into()))
         }
     }
 }
@@ -111,9 +112,10 @@ pub(crate) fn divide(
     let next = |accepted, rejected, side: usize| {
         divide(table, request, accepted, rejected, trees.map(|trees| &trees[side]), depth + 1)
     };
-    let (one, two) = match rows >= PARALLEL_ROWS {
-        true => rayon::join(|| next(first, rejected_first, 0), || next(second, rejected_second, 1)),
-        false => (next(first, rejected_first, 0), next(second, rejected_second, 1)),
+    let (one, two) = if rows >= PARALLEL_ROWS {
+        rayon::join(|| next(first, rejected_first, 0), || next(second, rejected_second, 1))
+    } else {
+        (next(first, rejected_first, 0), next(second, rejected_second, 1))
     };
     let tree = CutTree::Cut {
         column: table.columns()[cut.column].name.clone(),
@@ -187,9 +189,10 @@ fn middle(table: &GroupTable, column: usize, rows: &[u32]) -> Option<Cut> {
             let below = codes.iter().filter(|code| **code < median).count();
             let upto = codes.iter().filter(|code| **code <= median).count();
             // The median itself goes to the side that becomes more even.
-            let bound = match below.abs_diff(codes.len() - below) <= upto.abs_diff(codes.len() - upto) {
-                true => usize::from(median),
-                false => usize::from(median) + 1,
+            let bound = if below.abs_diff(codes.len() - below) <= upto.abs_diff(codes.len() - upto) {
+                usize::from(median)
+            } else {
+                usize::from(median) + 1
             };
             Some(Cut { column, is_first: (0..positions.len()).map(|code| code < bound).collect() })
         }

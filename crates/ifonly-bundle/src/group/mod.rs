@@ -97,11 +97,12 @@ pub(crate) fn group(
     }
     let grouped: usize = grouping.representatives.iter().map(|representative| representative.rows.len()).sum();
     grouping.left_out = (table.accepted() - grouped) as u64;
-    match grouping.representatives.is_empty() {
-        false => Ok(grouping),
-        true => Err(BuildError::Settings(format!(
+    if grouping.representatives.is_empty() {
+        Err(BuildError::Settings(format!(
             "group = {k}: no group is possible, because every combination of the columns in `keep` has fewer than {k} \
              accepted rows or too few sensitive values; keep fewer columns or lower l"
-        ))),
+        )))
+    } else {
+        Ok(grouping)
     }
 }

@@ -227,15 +227,14 @@ impl Publication<'_> {
                 FeatureKind::Numeric { .. } => self.numeric(&group[0], settings, all, index)?,
                 _ => self.words(group, &settings, all, index, &mixed[index]),
             };
-            match published.is_empty() {
-                true => excluded.push(ExcludedColumn {
+            if published.is_empty() {
+                excluded.push(ExcludedColumn {
                     column: column.name.into(),
                     reason: "it is constant: every group has the same value".into(),
-                }),
-                false => {
-                    kept.push(index);
-                    features.extend(published);
-                }
+                })
+            } else {
+                kept.push(index);
+                features.extend(published);
             }
         }
         if features.is_empty() {

@@ -19,10 +19,11 @@ fn random_table(rows: usize, accepted: usize, seed: u64) -> GroupTable {
     let limits = [1000, 2, 5, 9, 100];
     let mut codes: Vec<u16> = vec![];
     for row in 0..rows {
-        match row > 0 && below(5) == 0 {
+        if row > 0 && below(5) == 0 {
             // A duplicate of the previous row.
-            true => codes.extend_from_within(codes.len() - limits.len()..),
-            false => codes.extend(limits.map(|limit| below(limit).min(below(limit)) as u16)),
+            codes.extend_from_within(codes.len() - limits.len()..)
+        } else {
+            codes.extend(limits.map(|limit| below(limit).min(below(limit)) as u16))
         }
     }
     let column = |(index, kind): (usize, GroupColumnKind)| GroupColumn { name: index.to_string(), kind };

@@ -46,12 +46,13 @@ impl ArrowTable {
         let columns = column_names(&name, usable.iter().map(|(_, field)| field.name().clone()))?;
         let unusable = others.into_iter().map(|(_, field)| ExcludedColumn {
             column: field.name().clone(),
-            reason: match field.data_type().is_nested() {
-                true => "it has lists or groups".into(),
-                false => format!(
+            reason: if field.data_type().is_nested() {
+                "it has lists or groups".into()
+            } else {
+                format!(
                     "its Arrow type is {}; only numbers, texts, dates and Booleans are supported",
                     field.data_type()
-                ),
+                )
             },
         });
         let unusable = unusable.collect();

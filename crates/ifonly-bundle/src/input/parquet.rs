@@ -96,9 +96,10 @@ impl ParquetSource {
                     visit(SourceRow { location: FileLocation::Row(done), cells: &cells, done })?;
                 }
             }
-            match done == end {
-                true => Ok(()),
-                false => Err(self.damaged(&format!("it has {} instead of {end}", counted(done, "row")))),
+            if done == end {
+                Ok(())
+            } else {
+                Err(self.damaged(&format!("it has {} instead of {end}", counted(done, "row"))))
             }
         })
     }

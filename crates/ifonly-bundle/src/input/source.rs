@@ -78,9 +78,10 @@ impl TableSource {
     /// Opens a table. A file that begins with `PAR1`, or whose name ends with `.parquet`, is
     /// Parquet; any other file is CSV.
     pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<TableSource, BuildError> {
-        match input.is_parquet()? {
-            true => Ok(TableSource::Parquet(ParquetSource::open(input)?)),
-            false => Ok(TableSource::Csv(CsvSource::open(input, delimiter)?)),
+        if input.is_parquet()? {
+            Ok(TableSource::Parquet(ParquetSource::open(input)?))
+        } else {
+            Ok(TableSource::Csv(CsvSource::open(input, delimiter)?))
         }
     }
 

@@ -275,9 +275,10 @@ pub(crate) fn dataset_name(options: &BuildOptions) -> String {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BuildError> {
     let mut files = vec![];
     for path in paths {
-        match path.is_dir() {
-            true => files.extend(tables_in(path)?),
-            false => files.push(path.clone()),
+        if path.is_dir() {
+            files.extend(tables_in(path)?)
+        } else {
+            files.push(path.clone())
         }
         if files.len() > MAX_FILES {
             return Err(BuildError::Settings(format!("more than {MAX_FILES} files; merge some of them")));
@@ -315,10 +316,7 @@ fn tables_in(directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
         tables.push(path);
     }
     tables.sort_unstable();
-    match tables.is_empty() {
-        true => refuse(directory.into(), "this directory has no tables"),
-        false => Ok(tables),
-    }
+    if tables.is_empty() { refuse(directory.into(), "this directory has no tables") } else { Ok(tables) }
 }
 
 fn is_table_name(name: &str) -> bool {

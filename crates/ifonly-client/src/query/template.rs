@@ -58,9 +58,8 @@ pub fn describe_values(features: &[Feature]) -> String {
 
 /// Words separated by commas. Words that contain a comma or a quote are quoted as in CSV.
 fn listed<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
-    let quoted = |word: &String| match word.contains([',', '"']) {
-        true => format!("\"{}\"", word.replace('"', "\"\"")),
-        false => word.clone(),
+    let quoted = |word: &String| {
+        if word.contains([',', '"']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word.clone() }
     };
     words.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
 }

@@ -257,9 +257,10 @@ impl<'a> ChecksumVerifier<'a> {
         if self.checksum.len() != CHECKSUM_LENGTH {
             return Err(self.wrong_length(0));
         }
-        match self.hasher.finalize().as_bytes().starts_with(&self.checksum) {
-            true => Ok(()),
-            false => Err(TransportError::Damaged),
+        if self.hasher.finalize().as_bytes().starts_with(&self.checksum) {
+            Ok(())
+        } else {
+            Err(TransportError::Damaged)
         }
     }
 

@@ -177,9 +177,10 @@ mod tests {
             response.part(b"half");
             let fails = self.2.fetch_add(1, Ordering::Relaxed) < self.0;
             Box::pin(async move {
-                match fails {
-                    true => return Err(self.1.clone()),
-                    false => response.part(b" and half"),
+                if fails {
+                    return Err(self.1.clone());
+                } else {
+                    response.part(b" and half")
                 }
                 Ok(())
             })

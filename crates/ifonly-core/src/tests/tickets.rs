@@ -147,9 +147,10 @@ fn phase_1_uses_the_x_that_phase_0_committed_to() {
         for (slot, length) in phase.slots.iter().zip(&lengths) {
             for index in start..start + length {
                 let answered = world.respond(&with_changed_element(index));
-                match slot.committed {
-                    true => assert_eq!(answered, Err(Refusal::ShareCommitment), "{name}: changed {}", slot.name),
-                    false => assert!(answered.is_ok(), "{name}: {} may be chosen in phase 1", slot.name),
+                if slot.committed {
+                    assert_eq!(answered, Err(Refusal::ShareCommitment), "{name}: changed {}", slot.name)
+                } else {
+                    assert!(answered.is_ok(), "{name}: {} may be chosen in phase 1", slot.name)
                 }
             }
             start += length;

@@ -295,9 +295,12 @@ impl RowParts {
 
 /// The end of the last range, if the ranges are consecutive and start at 0.
 fn check_consecutive(parts: impl Iterator<Item = Range<usize>>) -> Result<usize, PartError> {
-    parts.into_iter().try_fold(0, |need, rows| match rows.start == need && rows.end >= need {
-        true => Ok(rows.end),
-        false => Err(PartError::Gap { have: rows.start, need }),
+    parts.into_iter().try_fold(0, |need, rows| {
+        if rows.start == need && rows.end >= need {
+            Ok(rows.end)
+        } else {
+            Err(PartError::Gap { have: rows.start, need })
+        }
     })
 }
 

@@ -172,9 +172,8 @@ impl Party {
         let needed = if self.is_past_steps() {
             self.words_of_answers() - self.answer_masks.len()
         } else {
-            let next = |&to: &Peer| match self.shares.is_masked(self.step, to) {
-                true => FRAME_WORDS.min(self.words_to_send(to)),
-                false => 0,
+            let next = |&to: &Peer| {
+                if self.shares.is_masked(self.step, to) { FRAME_WORDS.min(self.words_to_send(to)) } else { 0 }
             };
             Peer::BOTH.iter().map(next).max().unwrap_or(0)
         };
@@ -318,9 +317,10 @@ impl Party {
         let cursor = &mut self.received[from as usize];
         let words = FRAME_WORDS.min(self.shares.words_from(step, from) - cursor.words);
         let payload = whole_words(step, chunk, payload, words)?;
-        match self.shares.take(step, from, cursor, payload) {
-            true => Ok(FrameOutcome::Accepted),
-            false => Err(PeerFault::BeyondRows { step }),
+        if self.shares.take(step, from, cursor, payload) {
+            Ok(FrameOutcome::Accepted)
+        } else {
+            Err(PeerFault::BeyondRows { step })
         }
     }
 }

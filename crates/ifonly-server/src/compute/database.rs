@@ -193,9 +193,10 @@ impl Database {
     pub fn record(&self, server: u8, request: &RecordRequest, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
         let mut product = self.product(request).map_err(AnswerError::Failed)?;
         request.fetch.pad(usize::from(server).saturating_sub(1), &request.keys, &mut product);
-        match sink(&request.keys.check_value()).is_continue() && sink(&product).is_continue() {
-            true => Ok(()),
-            false => Err(AnswerError::Stopped),
+        if sink(&request.keys.check_value()).is_continue() && sink(&product).is_continue() {
+            Ok(())
+        } else {
+            Err(AnswerError::Stopped)
         }
     }
 
@@ -209,10 +210,7 @@ impl Database {
         let payload = stored.as_ref().map_or(&request.payload, |stored| stored);
         self.record_sum(
             request.epoch,
-            &match binary {
-                true => Selection::Subset(payload),
-                false => Selection::Factors { stripes, factors: payload },
-            },
+            &if binary { Selection::Subset(payload) } else { Selection::Factors { stripes, factors: payload } },
         )
     }
 }

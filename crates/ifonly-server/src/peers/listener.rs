@@ -285,9 +285,10 @@ fn tls_connector(address: &str, tls: &SharedNextTls) -> Result<Connector, PeerLi
                 let socket = TcpStream::connect(&address).await?;
                 socket.set_nodelay(true)?;
                 let stream = connector.connect(name, socket).await?;
-                match shows(stream.get_ref().1.peer_certificates(), &expected) {
-                    true => Ok(Box::new(stream) as Box<dyn ByteStream>),
-                    false => Err(std::io::Error::other("it presents another certificate than peers.next.certificate")),
+                if shows(stream.get_ref().1.peer_certificates(), &expected) {
+                    Ok(Box::new(stream) as Box<dyn ByteStream>)
+                } else {
+                    Err(std::io::Error::other("it presents another certificate than peers.next.certificate"))
                 }
             };
             let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "connection timed out");

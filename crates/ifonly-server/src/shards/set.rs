@@ -315,10 +315,7 @@ impl ShardSet {
             }
             (next, previous) = (rows.end, Some(entry));
         }
-        match next == self.rows {
-            true => Ok((known, unavailable)),
-            false => missing(next..self.rows, unavailable),
-        }
+        if next == self.rows { Ok((known, unavailable)) } else { missing(next..self.rows, unavailable) }
     }
 
     /// The rows of a shard, if it serves this database.
@@ -333,9 +330,10 @@ impl ShardSet {
             return Err(ShardsError::OtherKey { address: address(), epoch: *epoch });
         }
         let rows = identity.rows.0..identity.rows.1;
-        match rows.start < rows.end && rows.end <= self.rows {
-            true => Ok(rows),
-            false => Err(ShardsError::Beyond { address: address(), rows, total: self.rows }),
+        if rows.start < rows.end && rows.end <= self.rows {
+            Ok(rows)
+        } else {
+            Err(ShardsError::Beyond { address: address(), rows, total: self.rows })
         }
     }
 

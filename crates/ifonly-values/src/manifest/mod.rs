@@ -430,19 +430,16 @@ fn offered(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Res
     let wrap = |source| ManifestError::Scheme { scheme: entry.name.clone(), source };
     check_supports_labels(scheme, &fields.schema)?;
     let usual = OfferedScheme::usual(scheme, params.clone()).map_err(wrap)?;
-    let offered = match scheme.is_joint() {
-        true => OfferedScheme::Sealed(
-            SealedScheme::new(params.clone()).map_err(wrap)?.with_floor(fields.params.floor).into(),
-        ),
-        false => {
-            let instance = SchemeInstance::with_field(scheme, params.clone(), entry.q, &entry.alphas).map_err(wrap)?;
-            // Another p is refused below.
-            let instance = match entry.p.filter(|&p| usual.gate_modulus() == Some(p)) {
-                Some(p) if entry.q == usual.modulus() => instance.lifted_by(p).map_err(wrap)?,
-                _ => instance,
-            };
-            OfferedScheme::Scans(instance.into())
-        }
+    let offered = if scheme.is_joint() {
+        OfferedScheme::Sealed(SealedScheme::new(params.clone()).map_err(wrap)?.with_floor(fields.params.floor).into())
+    } else {
+        let instance = SchemeInstance::with_field(scheme, params.clone(), entry.q, &entry.alphas).map_err(wrap)?;
+        // Another p is refused below.
+        let instance = match entry.p.filter(|&p| usual.gate_modulus() == Some(p)) {
+            Some(p) if entry.q == usual.modulus() => instance.lifted_by(p).map_err(wrap)?,
+            _ => instance,
+        };
+        OfferedScheme::Scans(instance.into())
     };
     let expected = usual.modulus();
     if entry.q != expected {

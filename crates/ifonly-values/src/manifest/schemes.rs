@@ -67,9 +67,10 @@ impl std::ops::Deref for OfferedScheme {
 impl OfferedScheme {
     /// A scheme with the usual modulus and points for these parameters.
     pub fn usual(scheme: &'static Scheme, params: Params) -> Result<OfferedScheme, SchemeInstanceError> {
-        Ok(match scheme.is_joint() {
-            true => OfferedScheme::Sealed(SealedScheme::new(params)?.into()),
-            false => OfferedScheme::Scans(SchemeInstance::new(scheme, params, ModulusRule::Deployment)?.into()),
+        Ok(if scheme.is_joint() {
+            OfferedScheme::Sealed(SealedScheme::new(params)?.into())
+        } else {
+            OfferedScheme::Scans(SchemeInstance::new(scheme, params, ModulusRule::Deployment)?.into())
         })
     }
 

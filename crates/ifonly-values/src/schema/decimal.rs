@@ -115,9 +115,10 @@ impl TryFrom<String> for Decimal {
         let decimal = if text.len() <= 400 { Decimal::parse(&text).or_else(|| parse_large(&text)) } else { None };
         let decimal =
             decimal.ok_or_else(|| format!("{:?} is not a decimal number of at most 18 significant digits", shown()))?;
-        match decimal.to_string() == text {
-            true => Ok(decimal),
-            false => Err(format!("{:?} is not in canonical form; write {decimal}", shown())),
+        if decimal.to_string() == text {
+            Ok(decimal)
+        } else {
+            Err(format!("{:?} is not in canonical form; write {decimal}", shown()))
         }
     }
 }

@@ -123,10 +123,7 @@ impl Phrases {
 
     /// The phrase for a difference, which is written as `number`; `None` if it is not given.
     pub fn phrase(&self, difference: f64, number: &str, language: &str) -> Option<String> {
-        let (many, one) = match difference > 0.0 {
-            true => (&self.more, &self.one_more),
-            false => (&self.less, &self.one_less),
-        };
+        let (many, one) = if difference > 0.0 { (&self.more, &self.one_more) } else { (&self.less, &self.one_less) };
         if let (true, Some(one)) = (difference.abs() == 1.0, one) {
             return Some(one.in_language(language).replace(NUMBER, number));
         }

@@ -107,9 +107,10 @@ impl Scale {
 }
 
 fn check_bounds(min: f64, max: f64) -> Result<(), ScaleError> {
-    match min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max {
-        true => Ok(()),
-        false => Err(ScaleError::Bounds { min, max }),
+    if min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max {
+        Ok(())
+    } else {
+        Err(ScaleError::Bounds { min, max })
     }
 }
 

@@ -71,9 +71,8 @@ impl Wishes {
         let x: Vec<u32> = own.iter().map(|own| own.level).collect();
         // Gate tables express all constraints, and tolerances loosen them.
         let has_tables = scheme.constraint == ConstraintKind::Table;
-        let stays = |wish: &Wish| match has_tables {
-            true => wish.immutable && wish.named_tolerance() == 0.0,
-            false => wish.immutable || wish.held,
+        let stays = |wish: &Wish| {
+            if has_tables { wish.immutable && wish.named_tolerance() == 0.0 } else { wish.immutable || wish.held }
         };
         let mut secret = SecretQuery::new(x).immutable(self.features.iter().map(stays).collect());
         let mut notes = self.notes(own);
@@ -213,15 +212,16 @@ impl Wishes {
         features
             .map(|(wish, Feature { name, .. })| {
                 let weight = wish.weight.integer().expect("`check_supported` has refused other weights");
-                match (1..=limit).contains(&weight) {
-                    true => Ok(weight),
-                    false => Err(WishError::Weight {
+                if (1..=limit).contains(&weight) {
+                    Ok(weight)
+                } else {
+                    Err(WishError::Weight {
                         feature: name.clone(),
                         weight: weight.to_string(),
                         least: "1".into(),
                         most: limit.to_string(),
                         integer: true,
-                    }),
+                    })
                 }
             })
             .collect()

@@ -161,9 +161,10 @@ impl Wish {
 
     /// The cost of a change from one value to another; within the tolerance, that of no change.
     pub(super) fn cost(&self, feature: &Feature, own: &EncodedValue, other: &EncodedValue) -> Result<f64, WishError> {
-        match self.tolerance > 0.0 && self.is_unchanged(feature, own, other.level) {
-            true => self.cost_without_tolerance(feature, own, own),
-            false => self.cost_without_tolerance(feature, own, other),
+        if self.tolerance > 0.0 && self.is_unchanged(feature, own, other.level) {
+            self.cost_without_tolerance(feature, own, own)
+        } else {
+            self.cost_without_tolerance(feature, own, other)
         }
     }
 
@@ -193,9 +194,10 @@ impl Wish {
             return Ok(weight * interpolated(points, to));
         }
         let changed = own.level != other.level;
-        let share = match feature.is_categorical() {
-            true => f64::from(u8::from(changed)),
-            false => (to - from).abs() / feature.value_range(),
+        let share = if feature.is_categorical() {
+            f64::from(u8::from(changed))
+        } else {
+            (to - from).abs() / feature.value_range()
         };
         Ok(weight
             * match self.metric {

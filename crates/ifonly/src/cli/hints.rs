@@ -121,10 +121,7 @@ pub(crate) fn for_build(error: &BuildError) -> String {
 }
 
 fn with_flags(error: &impl std::fmt::Display, flags: &[&str]) -> String {
-    match flags.is_empty() {
-        true => error.to_string(),
-        false => format!("{error} (on the command line: {})", flags.join(", ")),
-    }
+    if flags.is_empty() { error.to_string() } else { format!("{error} (on the command line: {})", flags.join(", ")) }
 }
 
 #[cfg(all(test, feature = "serve"))]

@@ -60,9 +60,10 @@ pub(crate) fn items(list: &str) -> Result<Vec<String>, CommandError> {
         }
     }
     items.push(item);
-    match quoted {
-        true => Err(CommandError::Input(format!("{list}: the closing double quote is missing"))),
-        false => Ok(items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()),
+    if quoted {
+        Err(CommandError::Input(format!("{list}: the closing double quote is missing")))
+    } else {
+        Ok(items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
     }
 }
 
@@ -71,9 +72,10 @@ pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, 
     let refuse = |error: &dyn std::fmt::Display| CommandError::Input(format!("cost table {}: {error}", path.display()));
     let text = read(path).map_err(|error| refuse(&error))?;
     let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-    let tables: BTreeMap<String, BTreeMap<String, f64>> = match json {
-        true => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
-        false => toml::from_str(&text).map_err(|error| refuse(&error))?,
+    let tables: BTreeMap<String, BTreeMap<String, f64>> = if json {
+        serde_json::from_str(&text).map_err(|error| refuse(&error))?
+    } else {
+        toml::from_str(&text).map_err(|error| refuse(&error))?
     };
     let points = |table: BTreeMap<String, f64>| table.into_iter().map(|(value, cost)| (value.into(), cost)).collect();
     Ok(tables.into_iter().map(|(feature, table)| (feature, points(table))).collect())

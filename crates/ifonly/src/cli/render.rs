@@ -45,9 +45,10 @@ fn shown(value: &Value) -> String {
 pub(crate) fn cost(explanation: &Explanation) -> String {
     let changed = explanation.changed.map(|changes| format!(", {} changed", count(changes, "feature")));
     let changed = changed.unwrap_or_default();
-    let measure = match explanation.changes.iter().any(|change| change.contribution.is_some()) {
-        true => " (1 is the whole value range of one feature at weight 1)",
-        false => "",
+    let measure = if explanation.changes.iter().any(|change| change.contribution.is_some()) {
+        " (1 is the whole value range of one feature at weight 1)"
+    } else {
+        ""
     };
     format!("  cost {}{changed}{measure}", rounded(explanation.cost))
 }
@@ -59,10 +60,7 @@ pub(crate) fn rounded(number: f64) -> String {
     }
     let digits = (2 - number.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let text = format!("{number:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Text of another party as one line.

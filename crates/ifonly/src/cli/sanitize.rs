@@ -21,9 +21,10 @@ pub fn plain(text: &str) -> String {
 pub fn json(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     Ok(json.chars().fold(String::with_capacity(json.len() + 1), |mut text, c| {
-        match is_control(c) {
-            true => text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}"))),
-            false => text.push(c),
+        if is_control(c) {
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")))
+        } else {
+            text.push(c)
         }
         text
     }))

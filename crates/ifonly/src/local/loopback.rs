@@ -126,9 +126,10 @@ impl Loopback {
         if wanted == 0 || wanted > most {
             return Err(LoopbackError::Servers { wanted, most });
         }
-        let keys = match keys.is_empty() {
-            true => vec![RootKey::generate(bundle.manifest().header_context().epoch, &mut OsRandom::default())],
-            false => keys,
+        let keys = if keys.is_empty() {
+            vec![RootKey::generate(bundle.manifest().header_context().epoch, &mut OsRandom::default())]
+        } else {
+            keys
         };
         let load = |index| LoadedBundle::new(bundle, index, keys.clone());
         let loaded = (1..=wanted as u8).map(load).collect::<Result<_, _>>()?;

@@ -93,9 +93,10 @@ impl Page {
                 files.insert(name.to_owned(), read);
             }
         }
-        match files.contains_key("index.html") {
-            true => Ok(Page { files }),
-            false => Err("the directory has no index.html".into()),
+        if files.contains_key("index.html") {
+            Ok(Page { files })
+        } else {
+            Err("the directory has no index.html".into())
         }
     }
 

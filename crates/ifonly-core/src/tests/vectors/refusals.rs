@@ -375,10 +375,8 @@ fn refusal_vectors_have_the_problem_that_the_first_failed_check_gives() {
     let mut accepted = search(&baseline, &current);
     accepted.extend(search(&two_phase, &current));
     accepted.push(search(&baseline, &other).pop().unwrap());
-    let route = |step: &Accepted, swapped: bool| match (step.phase == 255) != swapped {
-        true => Route::Record,
-        false => Route::Answer,
-    };
+    let route =
+        |step: &Accepted, swapped: bool| if (step.phase == 255) != swapped { Route::Record } else { Route::Answer };
     for step in &accepted {
         for (index, message) in (1..).zip(&step.messages) {
             assert_eq!(problem(index, route(step, false), message), None);

@@ -110,9 +110,10 @@ impl LedgerLines {
     fn spend(&mut self, request: &PendingSpend) -> std::io::Result<bool> {
         self.file.lock()?;
         // The wait for the lock may have taken longer than the timeout.
-        let result = match Instant::now() < request.deadline {
-            true => self.spend_locked(&request.line, request.limit),
-            false => Err(timed_out()),
+        let result = if Instant::now() < request.deadline {
+            self.spend_locked(&request.line, request.limit)
+        } else {
+            Err(timed_out())
         };
         self.file.unlock()?;
         result

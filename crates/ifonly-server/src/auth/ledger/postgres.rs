@@ -210,11 +210,13 @@ impl CounterStore for Postgres {
             let row = client.query_opt(&*statement, &values).await?;
             row.map(|row| row.try_get::<_, i64>(0)).transpose()
         };
-        let counted =
-            self.wait(runtime, counting).map_err(|PostgresError { is_refusal, reason }| match is_refusal {
-                true => LedgerError::Refused { store: store(), reason },
-                false => LedgerError::Unconfirmed { store: store(), reason },
-            })?;
+        let counted = self.wait(runtime, counting).map_err(|PostgresError { is_refusal, reason }| {
+            if is_refusal {
+                LedgerError::Refused { store: store(), reason }
+            } else {
+                LedgerError::Unconfirmed { store: store(), reason }
+            }
+        })?;
         if let Some(count) = counted {
             let negative = |_| LedgerError::Unconfirmed { store: store(), reason: "the count is negative".into() };
             return u64::try_from(count).map(SpendOutcome::Counted).map_err(negative);

@@ -123,9 +123,10 @@ async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
         return Err(failure);
     }
     let answer = client.ask(&values, &wishes).await?;
-    match args.json {
-        true => exit::out_json(&answer)?,
-        false => render::out(&text(&answer, args.max_changes.is_some()))?,
+    if args.json {
+        exit::out_json(&answer)?
+    } else {
+        render::out(&text(&answer, args.max_changes.is_some()))?
     }
     for note in &answer.notes {
         eprintln!("note: {}", render::clean(&note.message));
@@ -260,9 +261,10 @@ fn text(answer: &Answer, limited: bool) -> String {
     if answer.found.is_empty() {
         let wishes: Vec<&str> = answer.wishes.iter().map(|wish| wish.message.as_str()).collect();
         text += &format!("No row in {} matches", render::clean(&answer.dataset.name));
-        text += &match answer.wishes.is_empty() {
-            true => ".\n".into(),
-            false => format!(" your wishes: {}.\n", render::clean(&wishes.join("; "))),
+        text += &if answer.wishes.is_empty() {
+            ".\n".into()
+        } else {
+            format!(" your wishes: {}.\n", render::clean(&wishes.join("; ")))
         };
     }
     let (up, down) = (render::bytes(answer.traffic.up), render::bytes(answer.traffic.down));

@@ -32,9 +32,10 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let result = build(&args.options, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let report = result.map_err(|error| CommandError::from_category(error.category(), hints::for_build(&error)))?;
-    match args.json {
-        true => out_json(&report)?,
-        false => out(&format!("{report}wrote {}\n", args.options.output.display()))?,
+    if args.json {
+        out_json(&report)?
+    } else {
+        out(&format!("{report}wrote {}\n", args.options.output.display()))?
     }
     Ok(CommandOutcome::Success)
 }

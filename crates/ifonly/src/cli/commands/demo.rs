@@ -67,9 +67,10 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
-    match args.page {
-        true => runtime.block_on(crate::cli::commands::demo_page::run(args)),
-        false => runtime.block_on(search(args)),
+    if args.page {
+        runtime.block_on(crate::cli::commands::demo_page::run(args))
+    } else {
+        runtime.block_on(search(args))
     }
 }
 

@@ -35,16 +35,15 @@ pub(crate) async fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let running = serve(&bundle, &[&origin]).await?;
     let servers = running.urls();
     let page = page.configured(servers, &Pins::default(), &texts)?;
-    match args.json {
-        true => crate::cli::exit::out_json(&serde_json::json!({ "page": origin, "servers": servers }))?,
-        false => {
-            let mut text = description;
-            for (server, number) in servers.iter().zip(1..) {
-                text += &format!("Server {number}: {server}\n");
-            }
-            text += &format!("Page: {origin}/ (stop with Ctrl-C)\n");
-            render::out(&text)?;
+    if args.json {
+        crate::cli::exit::out_json(&serde_json::json!({ "page": origin, "servers": servers }))?
+    } else {
+        let mut text = description;
+        for (server, number) in servers.iter().zip(1..) {
+            text += &format!("Server {number}: {server}\n");
         }
+        text += &format!("Page: {origin}/ (stop with Ctrl-C)\n");
+        render::out(&text)?;
     }
     page::host(listener, page).await.map_err(CommandError::machine)?;
     Ok(CommandOutcome::Success)

@@ -33,9 +33,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let manifest = manifest(args)?;
     let summary = summarise(&manifest);
-    match args.json {
-        true => out_json(&summary)?,
-        false => out(&summary.to_string())?,
+    if args.json {
+        out_json(&summary)?
+    } else {
+        out(&summary.to_string())?
     }
     Ok(CommandOutcome::Success)
 }
@@ -52,8 +53,9 @@ fn manifest(args: &Args) -> Result<Manifest, CommandError> {
             "give one bundle, or the addresses of all servers (http:// or https://)".into(),
         ));
     };
-    match args.check {
-        true => Ok(Bundle::open(Path::new(bundle)).map_err(CommandError::input)?.manifest().clone()),
-        false => Bundle::manifest_of(Path::new(bundle)).map_err(CommandError::input),
+    if args.check {
+        Ok(Bundle::open(Path::new(bundle)).map_err(CommandError::input)?.manifest().clone())
+    } else {
+        Bundle::manifest_of(Path::new(bundle)).map_err(CommandError::input)
     }
 }

@@ -68,10 +68,7 @@ pub(crate) struct Args {
 fn rows(text: &str) -> Result<(Option<usize>, Option<usize>), String> {
     let invalid = || "use FIRST:END, such as 0:1000; rows are counted from 0".to_owned();
     let (first, end) = text.split_once(':').ok_or_else(invalid)?;
-    let number = |text: &str| match text.is_empty() {
-        true => Ok(None),
-        false => text.parse().map(Some).map_err(|_| invalid()),
-    };
+    let number = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|_| invalid()) };
     let (first, end) = (number(first)?, number(end)?);
     match (first.unwrap_or(0), end) {
         (first, Some(end)) if first >= end => {

@@ -33,9 +33,10 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         })?;
     for (name, rows) in written {
         let path = args.output.join(name);
-        match rows.is_empty() {
-            true => out(&format!("{}\n", path.display()))?,
-            false => out(&format!("{}  rows {}:{}\n", path.display(), rows.start, rows.end))?,
+        if rows.is_empty() {
+            out(&format!("{}\n", path.display()))?
+        } else {
+            out(&format!("{}  rows {}:{}\n", path.display(), rows.start, rows.end))?
         }
     }
     Ok(CommandOutcome::Success)
