@@ -334,15 +334,15 @@ def check(vectors):
 
 def check_search(v):
     """Checks one whole search: messages, handshake, frames between servers, responses, result."""
-    names = "scheme ranges rows cost_limit costs gates top digest epoch root_key records messages tau greetings session masks ahead frames responses found"
+    names = "scheme max_levels rows cost_limit costs gates top digest epoch root_key records messages tau greetings session masks ahead frames responses found"
     assert set(v) == set(names.split()) and v["scheme"] == "sealed-search", "fields"
-    d, rows, epoch = len(v["ranges"]), v["rows"], v["epoch"].to_bytes(4, "little")
-    assert all(len(row) == d and all(y <= r for y, r in zip(row, v["ranges"])) for row in rows), "rows"
+    d, rows, epoch = len(v["max_levels"]), v["rows"], v["epoch"].to_bytes(4, "little")
+    assert all(len(row) == d and all(y <= r for y, r in zip(row, v["max_levels"])) for row in rows), "rows"
     assert len(v["costs"]) == len(v["gates"]) == d, "tables"
     c = (v["cost_limit"] * d).bit_length()
     k = c + d.bit_length()
     table = []
-    for r, costs, gates in zip(v["ranges"], v["costs"], v["gates"]):
+    for r, costs, gates in zip(v["max_levels"], v["costs"], v["gates"]):
         assert len(costs) == len(gates) == r + 1, "tables"
         table += [cost + (gate << c) for cost, gate in zip(costs, gates)]
     assert all(isinstance(gate, bool) for gates in v["gates"] for gate in gates), "gates"
@@ -350,7 +350,7 @@ def check_search(v):
 
     # The client's messages: shares of the table.
     messages = transcript.Messages(transcript.header_of(v, 0, bytes(48), b"sealed", 3), 3, v["messages"])
-    assert messages.promises == b"" and not messages.openings and v["tau"] == messages.tau().hex(), "tau"
+    assert messages.share_commitments == b"" and not messages.openings and v["tau"] == messages.tau().hex(), "tau"
     shares = []
     for payload in messages.payloads:
         numbers = int.from_bytes(payload[1:], "little")
@@ -371,7 +371,7 @@ def check_search(v):
     assert v["session"] == p.derive_key("ifonly session v1", messages.tau() + nonces).hex(), "session"
 
     # The session, on the sums over all rows and the encoded records.
-    starts = [sum(r + 1 for r in v["ranges"][:j]) for j in range(d)]
+    starts = [sum(r + 1 for r in v["max_levels"][:j]) for j in range(d)]
     sums = [[sum(share[starts[j] + row[j]] for j in range(d)) % 2**k for row in rows] for share in shares]
     root, digest = bytes.fromhex(v["root_key"]), bytes.fromhex(v["digest"])
     assert len(v["records"]) == len(rows), "records"

@@ -86,7 +86,7 @@ class Server:
         self.schemes = {}
         for one in v["schemes"]:
             assert set(one) == {"scheme", "params", "bound", "q"}, "schemes"
-            params = {"ranges", "rows", "threshold", "silent", "lying"}
+            params = {"max_levels", "rows", "threshold", "silent", "lying"}
             assert set(one["params"]) == params and one["scheme"] in ("baseline", "two-phase"), "params"
             Deployment(one["scheme"], one["params"]).check_modulus(one["q"], one["bound"], "largest")
             self.schemes[one["scheme"].encode()] = Query(one["scheme"], one)

@@ -45,7 +45,7 @@ def used_fields(name):
     secret |= {"weights"} if weighted else set()
     secret |= {"cost_tables"} if table else set()
     secret |= {"gate_tables"} if by_table else set()
-    params = {"ranges", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
+    params = {"max_levels", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
     params |= {"weight_limit"} if weighted else set()
     params |= {"immutable_limit"} if "single-phase" in name else set()
     params |= {"d_min"} if "mask" in name else set()
@@ -59,9 +59,9 @@ class Deployment:
 
     def __init__(self, name, params):
         self.name, self.params = name, params
-        self.ranges, self.M, self.exponent = params["ranges"], params["rows"], params.get("exponent")
-        self.d = len(self.ranges)
-        self.delta = sum(r * r for r in self.ranges)
+        self.max_levels, self.M, self.exponent = params["max_levels"], params["rows"], params.get("exponent")
+        self.d = len(self.max_levels)
+        self.delta = sum(r * r for r in self.max_levels)
         self.most = self.delta * params.get("weight_limit", 1)
         self.diff = "diff" in name
         self.positions = self.M - self.diff
@@ -73,14 +73,14 @@ class Deployment:
     def bound_of_values(self):
         p, name = self.params, self.name
         if "single-phase" in name:
-            squares = sorted(r * r for r in self.ranges)
+            squares = sorted(r * r for r in self.max_levels)
             limit = p.get("weight_limit", 1)
             counts = range(min(p["immutable_limit"], self.d) + 1)
             # Between the smallest and the largest sum of f squares, the sum nearest to half of all.
             sums = [min(max(self.delta // 2, sum(squares[:f])), sum(squares[self.d - f :])) for f in counts]
             return max((s + 1) * (limit * (self.delta - s) + 1) - 1 for s in sums)
         if name in ("lp", "linear-lp"):
-            return sum(r**self.exponent for r in self.ranges)
+            return sum(r**self.exponent for r in self.max_levels)
         if "cost_limit" in p:
             return max(self.d * p["cost_limit"], {"gated-costs": self.delta, "gated-tables": self.d}.get(name, 0))
         if name.startswith("gated-ranges"):
@@ -134,7 +134,7 @@ class Query(Deployment):
 
     def largest(self):
         """Returns the largest cost of the mutable features; the factor L is one more."""
-        return self.params.get("weight_limit", 1) * sum(r * r for r, i in zip(self.ranges, self.immutable) if not i)
+        return self.params.get("weight_limit", 1) * sum(r * r for r, i in zip(self.max_levels, self.immutable) if not i)
 
     def check_query(self, field):
         p, q, alphas = self.params, self.q, self.alphas
@@ -143,7 +143,7 @@ class Query(Deployment):
         assert all(0 < alpha < q for alpha in alphas), "alphas"
         assert field == "given" or alphas == usual_points(q, self.servers), "alphas"
         assert len(self.rows) == self.M and all(len(row) == self.d for row in self.rows + [self.x]), "rows"
-        assert all(0 <= v <= r for row in self.rows + [self.x] for v, r in zip(row, self.ranges)), "rows"
+        assert all(0 <= v <= r for row in self.rows + [self.x] for v, r in zip(row, self.max_levels)), "rows"
         assert len(self.immutable) == self.d and all(type(i) is bool for i in self.immutable), "immutable"
         assert sum(self.immutable) <= p.get("immutable_limit", self.d) <= self.d, "immutable"
         assert len(self.weights) == self.d, "weights"
@@ -154,7 +154,7 @@ class Query(Deployment):
         if self.name == "gated-costs":
             assert all(v == 0 for v, i in zip(self.x, self.immutable) if not i), "x"
         for tables, most in ((self.cost_tables, p.get("cost_limit")), (self.gate_tables, 1)):
-            assert tables is None or [len(table) - 1 for table in tables] == self.ranges, "tables"
+            assert tables is None or [len(table) - 1 for table in tables] == self.max_levels, "tables"
             assert all(0 <= entry <= most for table in tables or [] for entry in table), "tables"
         assert (self.order is not None) == p["shuffle"], "order"
         assert self.order is None or sorted(self.order) == list(range(self.M)), "order"
@@ -206,7 +206,7 @@ class Query(Deployment):
     # -- a row's value from one server's shares without randomness; `one` is 1 or a share of r
     def look_up(self, tables, y):
         total = place = 0
-        for level, r in zip(y, self.ranges):
+        for level, r in zip(y, self.max_levels):
             total += tables[place + level]
             place += r + 1
         return total
@@ -371,7 +371,7 @@ class Case(Query):
     def __init__(self, name, case):
         secret, params = used_fields(name)
         fields = {"bound", "field", "q", "alphas", "params", "rows", "order", "client_randomness", "server_randomness"}
-        fields |= {"queries", "answers", "behaviour", "decoded", "liars", "qualifying", "nearest"}
+        fields |= {"queries", "answers", "behaviour", "decoded", "lying_servers", "matching_rows", "nearest"}
         # check_modulus says whether p must be there.
         assert set(case) - {"p"} == fields | secret and set(case["params"]) == params, "fields"
         super().__init__(name, case)
@@ -410,14 +410,14 @@ class Case(Query):
         for slot, vector in enumerate(vectors):
             modulus = self.modulus_of(slot, len(vectors))
             here = points if modulus == q else usual_points(modulus, 2)
-            shares = self.promised[slot - 1] if phase == 1 and slot else shared(vector, here, modulus)
+            shares = self.committed_shares[slot - 1] if phase == 1 and slot else shared(vector, here, modulus)
             assert [query[slot] for query in queries] == shares, "queries"
         if phase == 0 and self.phases == 2:
             later = self.alphas[: self.responders(1)]
             if self.name == "two-phase-4":
-                self.promised = [[query[1] for query in queries[: len(later)]]]
+                self.committed_shares = [[query[1] for query in queries[: len(later)]]]
             else:
-                self.promised = [shared(vector, later) for vector in self.secrets(1, [])[0][1:]]
+                self.committed_shares = [shared(vector, later) for vector in self.secrets(1, [])[0][1:]]
         assert next(draws, None) is None, "client_randomness"
         return r
 
@@ -448,10 +448,10 @@ class Case(Query):
         said = {n: answer for n, answer in enumerate(self.answers[phase]) if self.behaviour[n] != "silent"}
         said = {n: [a + (self.behaviour[n] == "adds 1") for a in answer] for n, answer in said.items()}
         columns = self.columns(phase, said, self.queries[phase])
-        kept, liars = honest(self.q, columns, self.kappa(phase) + 1, self.params["lying"])
+        kept, lying_servers = honest(self.q, columns, self.kappa(phase) + 1, self.params["lying"])
         decoded = self.values(phase, kept, vectors, offset, r)
         assert decoded == self.decoded[phase], "decoded"
-        return decoded, liars
+        return decoded, lying_servers
 
     def check(self):
         self.check_inputs()
@@ -460,14 +460,14 @@ class Case(Query):
             vectors, offset = self.secrets(phase, theta)
             r = self.check_queries(phase, vectors)
             self.check_answers(phase)
-            decoded, liars = self.decode(phase, vectors, offset, r)
+            decoded, lying_servers = self.decode(phase, vectors, offset, r)
             ranks = self.ranks(phase, decoded, theta)
             theta = [rank is not None for rank in ranks]
-        assert self.liars == liars == [n for n, how in enumerate(self.behaviour) if how == "adds 1"], "liars"
-        assert self.qualifying == sum(theta), "qualifying"
+        assert self.lying_servers == lying_servers == [n for n, how in enumerate(self.behaviour) if how == "adds 1"], "lying_servers"
+        assert self.matching_rows == sum(theta), "matching_rows"
         order = sorted((rank, position) for position, rank in enumerate(ranks) if rank is not None)
-        price = lambda rank: {} if self.diff else {"price": abs(rank)}
-        nearest = [{"position": position, **price(rank)} for rank, position in order]
+        cost = lambda rank: {} if self.diff else {"cost": abs(rank)}
+        nearest = [{"position": position, **cost(rank)} for rank, position in order]
         # The number of requested rows: 3 in the case with silent and lying servers, else T.
         wanted = 3 if self.params["silent"] else self.params["threshold"]
         assert self.nearest == (nearest + [None] * wanted)[:wanted], "nearest"
@@ -491,10 +491,10 @@ def honest(q, columns, need, most):
     At most `most` columns may contradict.
     """
     for count in range(most + 1):
-        for liars in itertools.combinations(columns, count):
-            kept = [column for n, column in columns.items() if n not in liars]
+        for lying_servers in itertools.combinations(columns, count):
+            kept = [column for n, column in columns.items() if n not in lying_servers]
             if all(interpolate(q, kept[:need], point) == values for point, values in kept[need:]):
-                return kept[:need], list(liars)
+                return kept[:need], list(lying_servers)
     raise AssertionError("answers that agree")
 
 

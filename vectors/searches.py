@@ -10,7 +10,7 @@ import itertools
 import primitives as p
 import signature
 from schemes import Query, interpolate, usual_points, used_fields
-from transcript import Messages, asked, derive, opens, order, seal, stream, symbol, xor
+from transcript import Messages, asked, derive, opens, order, seal, stream, field_element, xor
 
 TEXT_LENGTH = 10
 
@@ -343,14 +343,14 @@ class Search(Query):
     def check_share_commitments(self, phase, messages, shares):
         """Checks both counts, the repeated commitments and their openings."""
         two_phases = self.phases == 2 and phase is not None
-        assert len(messages.promises) == (32 * self.responders(1) if two_phases else 0), "share commitments"
+        assert len(messages.share_commitments) == (32 * self.responders(1) if two_phases else 0), "share commitments"
         assert len(messages.openings) == (len(messages.sent) if two_phases and phase else 0), "first commitments"
         if not messages.openings:
             return
-        assert messages.promises == self.first.promises, "share commitments"
+        assert messages.share_commitments == self.first.share_commitments, "share commitments"
         for server, ((commitments, blinding), share) in enumerate(zip(messages.openings, shares), 1):
             assert commitments == self.first.commitments, "first commitments"
-            opens(b"promise", self.first.header, server, self.committed(share), blinding, messages.promises)
+            opens(b"promise", self.first.header, server, self.committed(share), blinding, messages.share_commitments)
         if self.name == "two-phase-4":
             # Slot x is carried: server n has the same share in both phases.
             assert all(share[1] == before[1] for share, before in zip(shares, self.first_shares)), "carried slot"
@@ -362,9 +362,9 @@ class Search(Query):
             rho, z, sigma, pad = zip(*rows)
             return {"pads": [[[a], [b]] for a, b in zip(z, pad)], "rho": rho, "sigma": sigma}
         limits = {"rho": (self.q - 1, 1), "sigma": (self.q, 0), "mu": (self.params.get("d_min"), 0)}
-        drawn = {name: [symbol(keys, name, *limits[name], i) for i in range(self.positions)] for name in self.uses(phase)}
+        drawn = {name: [field_element(keys, name, *limits[name], i) for i in range(self.positions)] for name in self.uses(phase)}
         outputs, kappa = self.outputs_per_row()[1], self.kappa(phase)
-        pad = lambda output, j, i: symbol(keys, f"pad {output} {j}", self.q, 0, i)
+        pad = lambda output, j, i: field_element(keys, f"pad {output} {j}", self.q, 0, i)
         pads = [[[pad(o, j, i) for j in range(1, kappa + 1)] for o in range(outputs)] for i in range(self.positions)]
         return {"pads": pads, **drawn}
 

@@ -57,7 +57,7 @@ class Messages:
     """The messages to all servers. Checks everything before the payload, and the commitments."""
 
     def __init__(self, header, servers, texts):
-        self.header, self.sent, self.promises, self.openings = header, [bytes.fromhex(text) for text in texts], b"", []
+        self.header, self.sent, self.share_commitments, self.openings = header, [bytes.fromhex(text) for text in texts], b"", []
         assert len(self.sent) == servers, "messages"
         start = len(header) + 1
         self.commitments = self.sent[0][start:][: 32 * servers]
@@ -67,9 +67,9 @@ class Messages:
             rest = message[start:]
             assert rest[: 32 * servers] == self.commitments, "commitments"
             blinding, rest = rest[32 * servers :][:32], rest[32 * servers + 32 :]
-            promises, rest = rest[1:][: 32 * rest[0]], rest[1 + 32 * rest[0] :]
-            assert server == 1 or promises == self.promises, "promises"
-            self.promises, count, rest = promises, rest[0], rest[1:]
+            share_commitments, rest = rest[1:][: 32 * rest[0]], rest[1 + 32 * rest[0] :]
+            assert server == 1 or share_commitments == self.share_commitments, "share_commitments"
+            self.share_commitments, count, rest = share_commitments, rest[0], rest[1:]
             if count:
                 # The payload commitments of the first phase, and the blinding of the share
                 # commitment of this server.
@@ -79,7 +79,7 @@ class Messages:
             opens(b"payload", header, server, rest, blinding, self.commitments)
 
     def tau(self):
-        return p.derive_key("ifonly transcript v1", self.header + self.commitments + self.promises)
+        return p.derive_key("ifonly transcript v1", self.header + self.commitments + self.share_commitments)
 
 
 def ticket(v, scheme, tau):
@@ -89,23 +89,23 @@ def ticket(v, scheme, tau):
 def check_messages(v):
     messages = Messages(header_of(v, 0, bytes(48), b"baseline", 2), 2, v["messages"])
     assert v["payloads"] == [payload.hex() for payload in messages.payloads] and len(v["payloads"]) == 2, "payloads"
-    assert messages.promises == b"" and not messages.openings, "promises"
+    assert messages.share_commitments == b"" and not messages.openings, "share_commitments"
     assert v["tau"] == messages.tau().hex(), "tau"
     assert v["ticket"] == ticket(v, b"baseline", messages.tau()).hex(), "ticket"
 
 
 def check_two_phases(v):
     one = v["two_phases"]
-    assert set(one) == {"promised", "first", "tau", "ticket", "second", "second_tau"}, "two_phases"
+    assert set(one) == {"committed", "first", "tau", "ticket", "second", "second_tau"}, "two_phases"
     first = Messages(header_of(v, 0, bytes(48), b"two-phase", 3), 3, one["first"])
-    assert len(first.promises) == 96 and not first.openings, "promises"
+    assert len(first.share_commitments) == 96 and not first.openings, "share_commitments"
     assert one["tau"] == first.tau().hex() and one["ticket"] == ticket(v, b"two-phase", first.tau()).hex(), "ticket"
     parent = bytes.fromhex(one["tau"] + one["ticket"])
     second = Messages(header_of(v, 1, parent, b"two-phase", 3), 3, one["second"])
-    assert second.promises == first.promises and len(second.openings) == len(one["promised"]) == 3, "promises"
-    for server, ((commitments, blinding), part) in enumerate(zip(second.openings, one["promised"]), 1):
+    assert second.share_commitments == first.share_commitments and len(second.openings) == len(one["committed"]) == 3, "share_commitments"
+    for server, ((commitments, blinding), part) in enumerate(zip(second.openings, one["committed"]), 1):
         assert commitments == first.commitments, "first commitments"
-        opens(b"promise", first.header, server, bytes.fromhex(part), blinding, second.promises)
+        opens(b"promise", first.header, server, bytes.fromhex(part), blinding, second.share_commitments)
     assert [len(payload) for payload in first.payloads + second.payloads] == [4] * 6, "payloads"
     assert one["second_tau"] == second.tau().hex(), "second_tau"
 
@@ -113,7 +113,7 @@ def check_two_phases(v):
 # -- server randomness
 
 
-def symbol(keys, name, limit, shift, position):
+def field_element(keys, name, limit, shift, position):
     mask = (1 << (limit - 1).bit_length()) - 1
     width = max(-(-mask.bit_length() // 8), 1)
     width = width if width <= 4 else 8
@@ -130,14 +130,14 @@ def check_streams(v, keys):
     for one in v["streams"]:
         assert one["label"] == label(one["purpose"]).hex(), "label"
         assert one["bytes"] == stream(keys, one["purpose"]).read(0, 40).hex(), "stream"
-    assert len(v["streams"]) == 9 and len(v["symbols"]) == 6, "streams"
-    for one in v["symbols"]:
+    assert len(v["streams"]) == 9 and len(v["elements"]) == 6, "streams"
+    for one in v["elements"]:
         q, d_min = one["q"], one["d_min"]
-        assert is_prime(q) and len(one) == 7, "symbols"
+        assert is_prime(q) and len(one) == 7, "elements"
         limits = {"rho": (q - 1, 1), "mu": (d_min, 0)}
         for name in one.keys() - {"q", "d_min"}:
             limit, shift = limits.get(name, (q, 0))
-            assert one[name] == [symbol(keys, name, limit, shift, i) for i in range(8)], name
+            assert one[name] == [field_element(keys, name, limit, shift, i) for i in range(8)], name
 
 
 def fisher_yates(items, words):
@@ -186,9 +186,9 @@ def seal(record, key):
 def check_records(v, root):
     epoch, digest = v["epoch"].to_bytes(4, "little"), bytes.fromhex(v["digest"])
     keys = [derive(root, b"record", epoch, digest, row.to_bytes(8, "little"))[:16] for row in range(11)]
-    sealed = [seal(bytes.fromhex(record), key) for record, key in zip(v["records"], keys)]
-    assert len(v["records"]) == 11 and v["sealed"] == [one.hex() for one in sealed], "sealed"
-    return sealed
+    encoded = [seal(bytes.fromhex(record), key) for record, key in zip(v["records"], keys)]
+    assert len(v["records"]) == 11 and v["encoded"] == [one.hex() for one in encoded], "encoded"
+    return encoded
 
 
 def asked(rows, length, threshold, redundant, servers):
@@ -203,9 +203,9 @@ def asked(rows, length, threshold, redundant, servers):
     return min(map(sizes, [servers] if redundant else range(threshold + 1, servers + 1)))[1:]
 
 
-def check_record_query(one, keys, sealed):
+def check_record_query(one, keys, encoded):
     all_servers, threshold, row = one["servers"], one["T"], one["row"]
-    rows, length = len(sealed), len(sealed[0])
+    rows, length = len(encoded), len(encoded[0])
     servers, stripes, binary = asked(rows, length, threshold, one["S"] + 2 * one["B"], all_servers)
     size = -(-length // stripes)
     draws, queries, answers = bytes.fromhex(one["draws"]), [], []
@@ -220,9 +220,9 @@ def check_record_query(one, keys, sealed):
             queries.append(chosen.to_bytes(size, "little"))
             total = pad
             for position in range(rows):
-                total = xor(total, sealed[position]) if chosen >> position & 1 else total
+                total = xor(total, encoded[position]) if chosen >> position & 1 else total
             answers.append(total)
-        assert functools.reduce(xor, answers) == (bytes(length) if row is None else sealed[row]), "record"
+        assert functools.reduce(xor, answers) == (bytes(length) if row is None else encoded[row]), "record"
     else:
         assert len(draws) == rows * stripes * threshold, "draws"
         noise = [draws[i : i + threshold] for i in range(0, len(draws), threshold)]
@@ -234,7 +234,7 @@ def check_record_query(one, keys, sealed):
                     query[row * stripes + stripe] ^= powers[threshold + stripe]
             total = bytes(size)
             for place, factor in enumerate(query):
-                stripe = sealed[place // stripes][place % stripes * size :][:size].ljust(size, b"\0")
+                stripe = encoded[place // stripes][place % stripes * size :][:size].ljust(size, b"\0")
                 total = bytes(t ^ p.gf_multiply(factor, b) for t, b in zip(total, stripe))
             for j in range(threshold):
                 pad = stream(keys, f"record pad {j}").read(0, size)
@@ -247,18 +247,18 @@ def check_record_query(one, keys, sealed):
 
 
 def check(v):
-    names = "payloads messages tau ticket two_phases root_key epoch digest key_check streams symbols orders records sealed record_queries usual_points"
+    names = "payloads messages tau ticket two_phases root_key epoch digest key_check streams elements orders records encoded record_queries usual_points"
     assert set(v) == set(names.split()), "fields"
     check_messages(v)
     check_two_phases(v)
     root = bytes.fromhex(v["root_key"])
     keys = derive(root, b"transcript", v["epoch"].to_bytes(4, "little"), bytes.fromhex(v["tau"]))
     check_streams(v, keys)
-    sealed = check_records(v, root)
+    encoded = check_records(v, root)
     assert len(v["record_queries"]) == 5, "record_queries"
     for one in v["record_queries"]:
         assert set(one) == {"servers", "T", "S", "B", "row", "draws", "queries", "answers"}, "record_queries"
-        check_record_query(one, keys, sealed)
+        check_record_query(one, keys, encoded)
     usual = v["usual_points"]
     assert is_prime(usual["q"]) and usual["points"] == usual_points(usual["q"], 5), "usual_points"
     check_orders(v, keys)
@@ -278,15 +278,15 @@ def check_failure(one):
         expected = {"alpha zero": ([0, 250], [1, 251]), "alpha repeated": ([250, -1],)}
         assert q == 251 and one["alphas"] in expected[kind], "alphas"
         return
-    bits, symbols = (q - 1).bit_length(), one["symbols"]
-    size = -(-bits * symbols // 8)
+    bits, elements = (q - 1).bit_length(), one["elements"]
+    size = -(-bits * elements // 8)
     payload = {
-        "non-reduced symbol": (((1 << bits) - 1) << bits * (symbols - 1)).to_bytes(size, "little"),
+        "non-reduced element": (((1 << bits) - 1) << bits * (elements - 1)).to_bytes(size, "little"),
         "too long": bytes(size + 1),
         "too short": bytes(size - 1),
         "filling": bytes(size - 1) + b"\x80",
     }[kind]
-    assert bits * symbols % 8, "symbols"
+    assert bits * elements % 8, "elements"
     assert bytes.fromhex(one["payload"]) == payload, "payload"
 
 

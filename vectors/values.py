@@ -411,31 +411,31 @@ def texts_of(record, columns):
 
 
 def check(vectors):
-    fields = {"manifest", "digest", "people", "record", "questions", "refusals", "notations"}
+    fields = {"manifest", "digest", "profiles", "record", "questions", "refusals", "notations"}
     must(set(vectors) == fields, "fields")
     text = vectors["manifest"]
     manifest = json.loads(text)
     must(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False) == text, "the canonical form")
     must(primitives.derive_key("ifonly manifest v1", text.encode()).hex() == vectors["digest"], "the digest")
     check_manifest(manifest)
-    for person in vectors["people"]:
+    for person in vectors["profiles"]:
         levels = [level for level, _ in encode_all(manifest["schema"], person["values"])]
         must(levels == person["levels"], "levels")
         must(all(person["values"].values()), "a missing value is written as a word in this file")
         must(set(person["values"]) == {column(feature) for feature in manifest["schema"]["features"]}, "columns")
-    counts = {"people": 3, "questions": 11, "refusals": 6, "notations": 6}
+    counts = {"profiles": 3, "questions": 11, "refusals": 6, "notations": 6}
     must(all(len(vectors[name]) == count for name, count in counts.items()), "number of entries")
     record = bytes.fromhex(vectors["record"]["bytes"])
     must(len(record) == manifest["record_length"], "the record's length")
     must(texts_of(record, 11) == vectors["record"]["texts"], "the record's texts")
     for question in vectors["questions"]:
-        must(question["values"] in [person["values"] for person in vectors["people"]], "unknown values")
+        must(question["values"] in [person["values"] for person in vectors["profiles"]], "unknown values")
         costs, gates = tables(manifest, question["values"], question["wishes"])
         must(costs == question["cost_tables"], "cost tables")
         must(gates == question["gate_tables"], "gate tables")
     for refusal in vectors["refusals"]:
         must(set(refusal) == {"values", "wishes"}, "fields of a refusal")
-        must(refusal["values"] in [person["values"] for person in vectors["people"]], "unknown values")
+        must(refusal["values"] in [person["values"] for person in vectors["profiles"]], "unknown values")
         must(is_refused(manifest, refusal), "wishes that must be refused")
     must([len(entry["texts"]) for entry in vectors["notations"]] == [19, 17, 7, 5, 9, 9], "number of texts")
     for entry in vectors["notations"]:

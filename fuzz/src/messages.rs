@@ -25,7 +25,7 @@ pub(crate) static INSTANCES: LazyLock<Vec<SchemeInstance>> = LazyLock::new(|| {
     };
     let carrying = first_with(|phase| phase.slots.iter().any(|slot| slot.carried));
     let differences = first_with(|phase| matches!(phase.decode_rule, DecodeRule::Difference));
-    let gated = scheme::leanest(CostModel::Squared, ConstraintKind::Zeros);
+    let gated = scheme::smallest(CostModel::Squared, ConstraintKind::Zeros);
     [(scheme::DEFAULT, &plain), (carrying, &plain), (differences, &redundant), (gated, &verified)]
         .map(|(scheme, params)| {
             SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).expect("the instance is valid")

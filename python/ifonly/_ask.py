@@ -347,11 +347,11 @@ def _wish_list(
         metric, feature_weights = "mad", None
     if metric not in METRICS:
         raise InputError(f"metric = {metric!r}: must be one of {', '.join(map(repr, METRICS))}")
-    prices: dict[str, str] = {}
+    metrics: dict[str, str] = {}
     asymmetric: dict[str, tuple[float, float]] = {}
     for name, price in (cost or {}).items():
         if isinstance(price, str) and price in METRICS:
-            prices[name] = price
+            metrics[name] = price
         elif isinstance(price, Mapping) and price and set(price) <= {"up", "down"}:
             asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
         else:
@@ -368,7 +368,7 @@ def _wish_list(
         "only_down": _tables.names(only_down),
         "weights": {name: _number(weight, f"feature_weights of {name}") for name, weight in (feature_weights or {}).items()},
         "metric": metric,
-        "prices": prices,
+        "metrics": metrics,
         "asymmetric": asymmetric,
         "costs": {
             name: [[_tables.value(value), _number(price, f"cost_table of {name}")] for value, price in table.items()]

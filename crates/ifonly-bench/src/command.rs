@@ -113,7 +113,7 @@ impl RowFunctionArg {
             RowFunctionArg::GatedTable => (BenchRowFunction::GatedTable, CostModel::Table, ConstraintKind::Table),
             RowFunctionArg::Lifted => (BenchRowFunction::Lifted, CostModel::Table, ConstraintKind::Table),
         };
-        (function, scheme::leanest(cost, constraint).name)
+        (function, scheme::smallest(cost, constraint).name)
     }
 }
 

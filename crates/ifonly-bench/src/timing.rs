@@ -91,7 +91,7 @@ pub fn measure(searches: usize, seed: u64) -> Result<TimingReport, BenchError> {
 /// The name of the measured scheme. It has two field elements per row; the first says whether the
 /// second is a cost.
 fn scheme_name() -> &'static str {
-    scheme::leanest(CostModel::Squared, ConstraintKind::Zeros).name
+    scheme::smallest(CostModel::Squared, ConstraintKind::Zeros).name
 }
 
 /// A manifest, and the responses of the servers in each case.

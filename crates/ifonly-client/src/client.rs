@@ -250,7 +250,7 @@ impl Client {
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema).map_err(ClientError::Wish)?;
         let compiled = compile(&wishes, &profile.encoded, offered).map_err(|error| PrepareFailure {
-            is_compiled: !matches!(error, WishError::NotCarried { .. }),
+            is_compiled: !matches!(error, WishError::Unsupported { .. }),
             error: Box::new(error.into()),
         })?;
         Ok(PreparedSearch { offered, profile, wishes, compiled })
@@ -264,11 +264,11 @@ impl Client {
         values: &ProfileValues,
         wishes: &WishList,
     ) -> ClientError {
-        let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
+        let ClientError::Wish(WishError::Unsupported { scheme, what, instead }) = error else { return error };
         let named = |other: &OfferedScheme| WishList { scheme: Some(other.scheme().name.into()), ..wishes.clone() };
         let able = self.manifest.schemes().iter().find(|other| self.prepare(values, &named(other)).is_ok());
         let instead = able.map_or(instead, |other| other.scheme().name);
-        ClientError::Wish(WishError::NotCarried { scheme, what, instead })
+        ClientError::Wish(WishError::Unsupported { scheme, what, instead })
     }
 
     /// Notes for the user: ignored and missing values, interpreted wishes.

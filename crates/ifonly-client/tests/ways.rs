@@ -131,7 +131,8 @@ async fn numbers_of_ways_that_are_not_permitted_are_refused_before_anything_is_s
     assert!(log.lock().unwrap().is_empty());
     // A scheme without constraints cannot hold a feature.
     let scheme = database.manifest.instances().map(|instance| instance.scheme());
-    let scheme = scheme.into_iter().find(|scheme| !scheme.carries_gate(ifonly_core::scheme::ConstraintKind::Zeros));
+    let scheme =
+        scheme.into_iter().find(|scheme| !scheme.supports_constraint(ifonly_core::scheme::ConstraintKind::Zeros));
     let wishes = WishList { ways: 2, scheme: Some(scheme.unwrap().name.into()), ..WishList::default() };
     let error = client.ask(&values, &wishes).await.unwrap_err();
     assert!(error.to_string().contains("several ways"), "{error}");

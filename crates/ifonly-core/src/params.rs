@@ -18,7 +18,6 @@ macro_rules! parameters {
         #[serde(deny_unknown_fields)]
         pub struct Params {
             /// R_k: feature k holds the levels `0..=R_k`.
-            #[serde(rename = "ranges")] // the key of the test vectors
             pub max_levels: Vec<u32>,
             /// M, the number of accepted samples.
             pub rows: usize,

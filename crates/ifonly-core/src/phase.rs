@@ -112,12 +112,14 @@ impl PhaseState {
         random: &mut (impl RandomSource + ?Sized),
     ) -> PhaseState {
         let r = instance.params().verified.then(|| instance.field().sample_nonzero(random));
-        let secrets = instance.open(phase, secret, theta, r);
+        let secrets = instance.phase_secrets(phase, secret, theta, r);
         let committed = before.map_or(&[][..], |before| before.committed.as_slice());
         let shares = instance.share(phase, &secrets.vectors, committed, random);
         let committed = match (phase, instance.share_commitments()) {
             // Θ is not known yet; no committed slot depends on it.
-            (0, 1..) => instance.committed_shares(&instance.open(1, secret, &[], None).vectors, &shares, random),
+            (0, 1..) => {
+                instance.committed_shares(&instance.phase_secrets(1, secret, &[], None).vectors, &shares, random)
+            }
             _ => vec![],
         };
         PhaseState { phase, secrets, shares, committed, r }

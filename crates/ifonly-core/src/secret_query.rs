@@ -69,7 +69,7 @@ pub enum SecretQueryError {
     },
     /// The scheme does not support a part of the query.
     #[error("scheme {scheme} does not support {what}; choose a scheme that does, such as {instead}")]
-    NotCarried {
+    Unsupported {
         /// The scheme's name.
         scheme: &'static str,
         /// The part of the query.
@@ -155,21 +155,21 @@ impl SecretQuery {
 
     fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretQueryError> {
         let refuse = |what, cost_model, constraint| {
-            let instead = scheme::leanest(cost_model, constraint).name;
-            Err(SecretQueryError::NotCarried { scheme: scheme.name, what, instead })
+            let instead = scheme::smallest(cost_model, constraint).name;
+            Err(SecretQueryError::Unsupported { scheme: scheme.name, what, instead })
         };
         let weighted = self.weights.iter().any(|&weight| weight != 1);
         let constrained = self.immutable.contains(&true);
-        if constrained && !scheme.carries_gate(ConstraintKind::Zeros) {
+        if constrained && !scheme.supports_constraint(ConstraintKind::Zeros) {
             return refuse("immutable features", CostModel::Squared, ConstraintKind::Zeros);
         }
-        if weighted && !scheme.carries_costs(CostModel::Weighted) {
+        if weighted && !scheme.supports_costs(CostModel::Weighted) {
             return refuse("weights", CostModel::Weighted, ConstraintKind::Zeros);
         }
-        if self.cost.is_some() && !scheme.carries_costs(CostModel::Table) {
+        if self.cost.is_some() && !scheme.supports_costs(CostModel::Table) {
             return refuse("cost tables", CostModel::Table, ConstraintKind::Table);
         }
-        if self.gate.is_some() && !scheme.carries_gate(ConstraintKind::Table) {
+        if self.gate.is_some() && !scheme.supports_constraint(ConstraintKind::Table) {
             return refuse("permitted sets", CostModel::Table, ConstraintKind::Table);
         }
         Ok(())

@@ -235,7 +235,7 @@ fn a_complete_search_equals_its_test_vector() {
     let hexes = |all: &[Vec<u8>]| all.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>();
     let [masks, words] = drawn(&mut recorder.draws, rows.len());
     let value = json!({
-        "scheme": "sealed-search", "ranges": max_levels, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
+        "scheme": "sealed-search", "max_levels": max_levels, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
         "digest": hex(&digest), "epoch": epoch, "root_key": hex(&root), "records": hexes(&records),
         "messages": messages.iter().map(|message| hex(message)).collect::<Vec<_>>(), "tau": hex(&requests[0].tau),
         "greetings": greetings, "session": hex(&session), "masks": masks, "ahead": words, "frames": frames,

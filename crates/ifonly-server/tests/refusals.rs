@@ -22,8 +22,8 @@ fn number(value: &Value) -> u32 {
 }
 
 fn instance(deployed: &Value) -> SchemeInstance {
-    let ranges = deployed["params"]["ranges"].as_array().unwrap().iter().map(number).collect();
-    let params = Params::new(ranges, number(&deployed["params"]["rows"]) as usize);
+    let max_levels = deployed["params"]["max_levels"].as_array().unwrap().iter().map(number).collect();
+    let params = Params::new(max_levels, number(&deployed["params"]["rows"]) as usize);
     let scheme = scheme::named(deployed["scheme"].as_str().unwrap()).unwrap();
     SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap()
 }

@@ -215,9 +215,9 @@ fn question(manifest: &Manifest, values: &Json, words: &Json) -> Json {
     let schema = manifest.schema();
     let instance = manifest.instance(scheme::DEFAULT.name).unwrap();
     let compiled = compile(manifest, values, words).unwrap();
-    let opening = instance.open(0, &compiled.secret, &[], None);
+    let secrets = instance.phase_secrets(0, &compiled.secret, &[], None);
     let tables = |slot: usize| {
-        let mut elements = opening.vectors.slot(slot).iter().map(|element| element.value());
+        let mut elements = secrets.vectors.slot(slot).iter().map(|element| element.value());
         let table = |&range: &u32| elements.by_ref().take(range as usize + 1).collect::<Vec<u64>>();
         schema.max_levels().iter().map(table).collect::<Vec<_>>()
     };
@@ -242,7 +242,7 @@ fn vectors() -> Json {
         "risk": "high",
         "owner": "yes", "district": "1.00", "job": "pilot"
     });
-    let people = [&person, &other, &zero];
+    let profiles = [&person, &other, &zero];
     let texts: Vec<&str> =
         ["age", "income", "score", "rooms", "since", "balance", "children", "risk", "owner", "district", "job"]
             .map(|name| person[name].as_str().unwrap())
@@ -251,7 +251,7 @@ fn vectors() -> Json {
     json!({
         "manifest": manifest.json(),
         "digest": hex(&manifest.digest()),
-        "people": people.map(|values| json!({ "values": values, "levels": levels(schema, values) })),
+        "profiles": profiles.map(|values| json!({ "values": values, "levels": levels(schema, values) })),
         "record": { "bytes": hex(&record), "texts": texts },
         "questions": [
             question(&manifest, &person, &json!({ "metric": "l2" })),

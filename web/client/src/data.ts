@@ -43,7 +43,7 @@ export interface Wishes {
   /** One factor for rising and one for falling values of a feature. */
   asymmetric?: Record<string, [up: number, down: number]>;
   /** Metric of one feature, if it differs from the metric of the others. */
-  prices?: Record<string, Metric>;
+  metrics?: Record<string, Metric>;
   /** Cost of each target value, per feature; replaces the metric. */
   costs?: Record<string, [Value, number][]>;
   /** Permitted range of a feature, inclusive; a missing bound is open. */

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "lie" => (true, true),
         other => return Err(format!("unknown case {other:?}").into()),
     };
-    let scheme = scheme::leanest(CostModel::Squared, ConstraintKind::Zeros);
+    let scheme = scheme::smallest(CostModel::Squared, ConstraintKind::Zeros);
     let instance = SchemeInstance::new(scheme, Params::new(vec![200; 4], rows.parse()?), ModulusRule::Deployment)?;
     let (field, bound) = (instance.field(), 4 * 200 * 200);
     let random = &mut SeededRandom::new(1);

@@ -99,7 +99,7 @@ pub(crate) fn not_offered(fields: &ManifestFields, name: &str) -> BuildError {
         return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();
     };
     let nominal = fields.schema.features().iter().find(|feature| feature.is_nominal());
-    if let Some(feature) = nominal.filter(|_| !scheme.carries_costs(scheme::CostModel::Table)) {
+    if let Some(feature) = nominal.filter(|_| !scheme.supports_costs(scheme::CostModel::Table)) {
         return ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() }.into();
     }
     match OfferedScheme::usual(scheme, fields.params()) {

@@ -31,7 +31,7 @@ pub struct WishList {
     /// Separate weights for an increase and a decrease.
     pub asymmetric: BTreeMap<String, (f64, f64)>,
     /// Metrics of single features, if they differ from `metric`.
-    pub prices: BTreeMap<String, Metric>,
+    pub metrics: BTreeMap<String, Metric>,
     /// The cost of each target value: one entry per word, or points of a number.
     pub costs: BTreeMap<String, Vec<(Value, f64)>>,
     /// Permitted range of a feature, inclusive. `None` leaves an end open.
@@ -68,7 +68,7 @@ impl Default for WishList {
             suggested_immutable: false,
             weights: BTreeMap::new(),
             asymmetric: BTreeMap::new(),
-            prices: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             costs: BTreeMap::new(),
             ranges: BTreeMap::new(),
             permits: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl WishList {
         if let Some(name) = self.weights.keys().find(|&name| self.asymmetric.contains_key(name)) {
             return Err(refuse(name, "a weight", "separate weights for up and down"));
         }
-        if let Some(name) = self.prices.keys().find(|&name| self.costs.contains_key(name)) {
+        if let Some(name) = self.metrics.keys().find(|&name| self.costs.contains_key(name)) {
             return Err(refuse(name, "a metric", "a cost table"));
         }
         Ok(())
@@ -150,7 +150,7 @@ impl WishList {
         for (name, &(up, down)) in &self.asymmetric {
             wishes.asymmetric(name, up, down)?;
         }
-        for (name, &metric) in &self.prices {
+        for (name, &metric) in &self.metrics {
             wishes.set_metric(name, metric)?;
         }
         for (name, costs) in &self.costs {
@@ -285,12 +285,12 @@ mod tests {
         let check = |text: &str| serde_json::from_str::<WishList>(text).unwrap().check_costs();
         for text in [
             r#"{"weights": {"debt": 3}, "asymmetric": {"debt": [2, 1]}}"#,
-            r#"{"prices": {"debt": "l1"}, "costs": {"debt": [["1", 2], ["2", 3]]}}"#,
+            r#"{"metrics": {"debt": "l1"}, "costs": {"debt": [["1", 2], ["2", 3]]}}"#,
         ] {
             assert!(matches!(check(text), Err(WishError::TwoCosts { feature, .. }) if feature == "debt"), "{text}");
         }
         // A weight multiplies a metric or a cost table, so both count.
-        assert_eq!(check(r#"{"weights": {"debt": 3}, "prices": {"debt": "l1"}}"#), Ok(()));
+        assert_eq!(check(r#"{"weights": {"debt": 3}, "metrics": {"debt": "l1"}}"#), Ok(()));
         assert_eq!(check(r#"{"weights": {"debt": 3}, "asymmetric": {"age": [2, 1]}}"#), Ok(()));
     }
 

@@ -123,7 +123,7 @@ options! {
         "One factor for rising and one for falling values of a feature",
     );
     PRICES = option(
-        ["prices", "cost", "cost"],
+        ["metrics", "cost", "cost"],
         "FEATURE=METRIC",
         WishType::FeatureMetrics,
         "Metric of one feature, if it differs from the metric of the others",

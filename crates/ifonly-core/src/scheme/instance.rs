@@ -371,7 +371,13 @@ impl SchemeInstance {
 
     /// The vectors that the user shares in a phase. In a verified query they follow again
     /// multiplied by r, then r itself.
-    pub fn open(&self, phase: usize, secret: &SecretQuery, theta: &[bool], r: Option<FieldElement>) -> PhaseSecrets {
+    pub fn phase_secrets(
+        &self,
+        phase: usize,
+        secret: &SecretQuery,
+        theta: &[bool],
+        r: Option<FieldElement>,
+    ) -> PhaseSecrets {
         let mut secrets = (self.phase(phase).secrets)(secret, &self.context(), theta);
         if let Some(r) = r {
             let scale = |vector: &[FieldElement]| vector.iter().map(|&s| self.field.mul(r, s)).collect::<Vec<_>>();

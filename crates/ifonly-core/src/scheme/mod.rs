@@ -43,7 +43,7 @@ pub struct Scheme {
 impl Scheme {
     /// Whether the scheme supports costs of this kind. Tables express every cost; weights also
     /// express the squared distance.
-    pub fn carries_costs(&self, wanted: CostModel) -> bool {
+    pub fn supports_costs(&self, wanted: CostModel) -> bool {
         match wanted {
             CostModel::Table => self.cost_model == CostModel::Table,
             CostModel::Weighted => matches!(self.cost_model, CostModel::Weighted | CostModel::Table),
@@ -75,7 +75,7 @@ impl Scheme {
 
     /// Whether the scheme supports constraints of this kind. Tables express every constraint; every
     /// gate expresses immutable features.
-    pub fn carries_gate(&self, wanted: ConstraintKind) -> bool {
+    pub fn supports_constraint(&self, wanted: ConstraintKind) -> bool {
         match wanted {
             ConstraintKind::None => true,
             ConstraintKind::Zeros | ConstraintKind::Scaled => self.constraint != ConstraintKind::None,
@@ -351,7 +351,7 @@ pub fn named(name: &str) -> Option<&'static Scheme> {
 
 /// The single-phase scheme with exactly these costs and constraints that needs the fewest servers;
 /// the default if there is none.
-pub fn leanest(cost_model: CostModel, constraint: ConstraintKind) -> &'static Scheme {
+pub fn smallest(cost_model: CostModel, constraint: ConstraintKind) -> &'static Scheme {
     // Only the degree of the ℓ_p schemes depends on the parameters.
     let params = Params::new(vec![1], 1);
     let fits = |scheme: &&Scheme| {
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leanest_scheme_supports_exactly_what_is_requested() {
+    fn the_smallest_scheme_supports_exactly_what_is_requested() {
         for (metric, gate, name) in [
             (CostModel::Squared, ConstraintKind::None, "baseline"),
             (CostModel::Weighted, ConstraintKind::None, "linear-baseline+"),
@@ -405,7 +405,7 @@ mod tests {
             (CostModel::Weighted, ConstraintKind::Table, "gated-ranges+"),
             (CostModel::Table, ConstraintKind::Table, "gated-tables"),
         ] {
-            assert_eq!(leanest(metric, gate).name, name);
+            assert_eq!(smallest(metric, gate).name, name);
         }
     }
 }

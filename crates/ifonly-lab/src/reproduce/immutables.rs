@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ifonly_core::scheme::{ConstraintKind, CostModel as Cost, leanest};
+use ifonly_core::scheme::{ConstraintKind, CostModel as Cost, smallest};
 use rayon::prelude::*;
 
 use crate::LabError;
@@ -23,7 +23,7 @@ pub(super) fn run() -> Result<ReportItem, LabError> {
     let base = 757f64.log2();
     let single_phase = LeakageScheme::published(Cost::Squared, Decoded::Partials)?;
     let two_phase = LeakageScheme::published(Cost::Squared, Decoded::Gated)?;
-    let gated = LeakageScheme::from(leanest(Cost::Squared, ConstraintKind::Zeros));
+    let gated = LeakageScheme::from(smallest(Cost::Squared, ConstraintKind::Zeros));
     let value = |scheme: LeakageScheme, immutable: u32, order| -> Result<f64, LabError> {
         let model = LeakageModel { immutable, order, ..LeakageModel::new(scheme, R, D, M) };
         Ok(exact(&model, Population::Grid)? / base)

@@ -168,12 +168,12 @@ impl<'a, 'j> Compiler<'a, 'j> {
     }
 
     fn gather(&self, function: usize, shift: usize) -> Step<'a> {
-        let slot = self
+        let value = self
             .used
             .iter()
             .position(|&used| used == function)
             .expect("the row function of an output is among the used ones");
-        Step::Gather { slot, slots: self.used.len(), shift }
+        Step::Gather { value, values: self.used.len(), shift }
     }
 
     fn evaluate(&self, function: usize) -> Step<'a> {
@@ -240,7 +240,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
     /// gathered values may be such sums.
     fn below(&self, register: usize) -> u64 {
         match self.steps[register] {
-            Step::Gather { slot, .. } if self.dot(self.used[slot], &[]).is_some() => self.job.field.q(),
+            Step::Gather { value, .. } if self.dot(self.used[value], &[]).is_some() => self.job.field.q(),
             Step::Tables(_) | Step::SecondOfTables | Step::Gather { .. } if self.width == Width::Narrow => 1 << 32,
             Step::Next { current, .. } => self.below(current),
             _ => self.job.field.q(),

@@ -86,8 +86,9 @@ enum Step<'a> {
         current: usize,
     },
     Gather {
-        slot: usize,
-        slots: usize,
+        /// Which of the `values` of each position.
+        value: usize,
+        values: usize,
         shift: usize,
     },
     /// `a·b`, or `a·b/2^32` if narrow (a Montgomery product).
@@ -204,11 +205,11 @@ impl<'a> TileProgram<'a> {
                         put(out, stride, rows - 1, function.evaluate(self.field, levels).value());
                     }
                 }
-                Step::Gather { slot, slots, shift } => {
+                Step::Gather { value, values, shift } => {
                     let Some(gathered) = gathered else { continue };
-                    let wanted = first + shift..(first + rows + shift).min(gathered.end(slots * planes));
+                    let wanted = first + shift..(first + rows + shift).min(gathered.end(values * planes));
                     for (plane, out) in out.chunks_mut(stride).enumerate() {
-                        gathered.read(wanted.clone(), slot * planes + plane, slots * planes, out);
+                        gathered.read(wanted.clone(), value * planes + plane, values * planes, out);
                     }
                 }
                 Step::Product { a, b } if self.width == Width::Narrow => {

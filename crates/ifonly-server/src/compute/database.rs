@@ -42,14 +42,14 @@ pub struct Database {
 
 enum Source {
     /// In this process.
-    Local(Arc<ShardLayout>),
+    Local(Arc<DatabaseParts>),
     /// On shards, whose addresses may change.
     Shards(Arc<ShardSet>),
 }
 
 /// The parts that hold all rows and records.
 #[derive(Debug)]
-pub(crate) struct ShardLayout {
+pub(crate) struct DatabaseParts {
     pub(crate) rows: RowParts,
     pub(crate) records: Vec<AontRecords>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct ShardLayout {
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.source {
-            Source::Local(layout) => write!(f, "Database({:?}, ..)", layout.rows),
+            Source::Local(parts) => write!(f, "Database({:?}, ..)", parts.rows),
             Source::Shards(shards) => write!(f, "Database({shards:?})"),
         }
     }
@@ -84,7 +84,7 @@ pub struct AontRecords {
 impl Database {
     /// A database of local rows and records.
     pub fn new(rows: impl Into<RowParts>, records: Vec<AontRecords>) -> Database {
-        Database { source: Source::Local(Arc::new(ShardLayout { rows: rows.into(), records })) }
+        Database { source: Source::Local(Arc::new(DatabaseParts { rows: rows.into(), records })) }
     }
 
     /// A database of rows and records on shards.
@@ -94,21 +94,21 @@ impl Database {
 
     /// Checks that all rows are available.
     pub fn ready(&self) -> Result<(), Problem> {
-        self.layout().map(|_| ())
+        self.parts().map(|_| ())
     }
 
     /// The same check for operators: the error names the unavailable shard and the reason.
     pub(crate) fn complete(&self) -> Result<(), ShardsError> {
         match &self.source {
             Source::Local(_) => Ok(()),
-            Source::Shards(shards) => shards.layout().map(|_| ()),
+            Source::Shards(shards) => shards.parts().map(|_| ()),
         }
     }
 
-    fn layout(&self) -> Result<Arc<ShardLayout>, Problem> {
+    fn parts(&self) -> Result<Arc<DatabaseParts>, Problem> {
         match &self.source {
-            Source::Local(layout) => Ok(layout.clone()),
-            Source::Shards(shards) => shards.layout().map_err(|error| Problem::ShardsUnavailable(error.rows())),
+            Source::Local(parts) => Ok(parts.clone()),
+            Source::Shards(shards) => shards.parts().map_err(|error| Problem::ShardsUnavailable(error.rows())),
         }
     }
 
@@ -127,13 +127,13 @@ impl Database {
     /// For every row, the sum of its entries in the tables. These are the inputs of a sealed
     /// search.
     pub(crate) fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, Problem> {
-        self.layout()?.rows.table_sums(tables).map_err(|error| self.part_failure(&error))
+        self.parts()?.rows.table_sums(tables).map_err(|error| self.part_failure(&error))
     }
 
     /// The sum over GF(2^8) of the selected records, encoded for an epoch.
     pub(crate) fn record_sum(&self, epoch: u32, selection: &Selection<'_>) -> Result<Vec<u8>, Problem> {
-        let layout = self.layout()?;
-        let Some(encoded) = layout.records.iter().find(|encoded| encoded.epoch == epoch) else {
+        let parts = self.parts()?;
+        let Some(encoded) = parts.records.iter().find(|encoded| encoded.epoch == epoch) else {
             // The protocol refuses epochs without a key, and every key has its records.
             tracing::error!(epoch, "no records are encoded for a checked epoch");
             return Err(Problem::Internal);
@@ -160,7 +160,7 @@ impl Database {
     /// Writes the response to a phase: the key-check value, in phase 0 the ticket, then the packed
     /// answer. A failure before the first byte has written nothing.
     pub fn answer(&self, request: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
-        let layout = self.layout().map_err(AnswerError::Failed)?;
+        let parts = self.parts().map_err(AnswerError::Failed)?;
         let mut lead = Some(request.lead());
         let mut sink = |bytes: &[u8]| {
             if let Some(lead) = lead.take() {
@@ -171,9 +171,9 @@ impl Database {
         let answered = match request.lifted() {
             Some((tables, draws)) => {
                 let query = LiftedQuery { tables: &tables, draws: &draws, order_keys: request.order_keys.as_ref() };
-                SCANNER.answer_lifted_parts(&layout.rows, &query, &mut sink)
+                SCANNER.answer_lifted_parts(&parts.rows, &query, &mut sink)
             }
-            None => scan(&layout.rows, request, &mut sink),
+            None => scan(&parts.rows, request, &mut sink),
         };
         match answered {
             // A response without rows still has its lead.
@@ -202,7 +202,7 @@ impl Database {
 
     fn product(&self, request: &RecordRequest) -> Result<Vec<u8>, Problem> {
         let (binary, stripes) = (request.fetch.is_binary(), request.fetch.stripes());
-        let rows = self.layout()?.rows.rows();
+        let rows = self.parts()?.rows.rows();
         let stored = request
             .order_keys
             .as_ref()

@@ -9,7 +9,7 @@ use super::addresses::{UnavailableShard, addresses};
 use super::service::ShardIdentity;
 use super::tls::{ShardTls, ShardTlsError};
 use crate::bundle::loaded::shard_check;
-use crate::compute::database::{AontRecords, ShardLayout};
+use crate::compute::database::{AontRecords, DatabaseParts};
 use crate::shards::client::ShardClient;
 use crate::shards::remote_parts::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
 use bytes::Bytes;
@@ -168,7 +168,7 @@ type KnownShard = (Arc<ShardClient>, Range<usize>);
 
 struct State {
     known: Vec<KnownShard>,
-    layout: Result<Arc<ShardLayout>, ShardsError>,
+    parts: Result<Arc<DatabaseParts>, ShardsError>,
 }
 
 impl ShardSet {
@@ -181,7 +181,7 @@ impl ShardSet {
         runtime: Handle,
     ) -> Result<ShardSet, ShardTlsError> {
         let tls = ShardTls::load(&config.certificate, &config.key)?;
-        let layout = Err(ShardsError::Missing {
+        let parts = Err(ShardsError::Missing {
             rows: 0..manifest.rows(),
             unavailable: vec!["no shard has been probed yet".into()],
         });
@@ -194,14 +194,14 @@ impl ShardSet {
             record_length: manifest.record_length() + aont::OVERHEAD,
             checks: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
             runtime,
-            state: RwLock::new(State { known: vec![], layout }),
+            state: RwLock::new(State { known: vec![], parts }),
             wake: Notify::new(),
         })
     }
 
     /// The parts that are available now, or the reason why rows are missing.
-    pub(crate) fn layout(&self) -> Result<Arc<ShardLayout>, ShardsError> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).layout.clone()
+    pub(crate) fn parts(&self) -> Result<Arc<DatabaseParts>, ShardsError> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).parts.clone()
     }
 
     /// Starts a probe at once, because a request failed.
@@ -209,19 +209,19 @@ impl ShardSet {
         self.wake.notify_one();
     }
 
-    /// Probes all shards once and updates the layout. Returns the unavailable shards if all rows
+    /// Probes all shards once and updates the parts. Returns the unavailable shards if all rows
     /// are available without them.
     pub(crate) async fn probe(&self) -> Result<Vec<UnavailableShard>, ShardsError> {
         let found = self.find_shards().await;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let (known, unavailable) = found.inspect_err(|error| state.layout = Err(error.clone()))?;
+        let (known, unavailable) = found.inspect_err(|error| state.parts = Err(error.clone()))?;
         let same = |(a, b): (&KnownShard, &KnownShard)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
-        if state.layout.is_err() || state.known.len() != known.len() || !state.known.iter().zip(&known).all(same) {
-            let layout = self.layout_of(&known);
+        if state.parts.is_err() || state.known.len() != known.len() || !state.known.iter().zip(&known).all(same) {
+            let parts = self.parts_of(&known);
             state.known = known;
-            state.layout = layout.map(Arc::new);
+            state.parts = parts.map(Arc::new);
         }
-        state.layout.clone().map(|_| unavailable)
+        state.parts.clone().map(|_| unavailable)
     }
 
     /// Probes the shards repeatedly until this set is dropped.
@@ -337,7 +337,7 @@ impl ShardSet {
         }
     }
 
-    fn layout_of(&self, known: &[KnownShard]) -> Result<ShardLayout, ShardsError> {
+    fn parts_of(&self, known: &[KnownShard]) -> Result<DatabaseParts, ShardsError> {
         let remotes = || {
             let remote = |(shard, rows): &KnownShard| RemoteShard {
                 shard: shard.clone(),
@@ -354,7 +354,7 @@ impl ShardSet {
             let part = |remote| -> Arc<dyn RecordPart> { Arc::new(RemoteRecords { remote, epoch, length }) };
             Ok(AontRecords { epoch, records: RecordParts::new(remotes().map(part).collect())? })
         });
-        Ok(ShardLayout { rows, records: records.collect::<Result<_, PartError>>()? })
+        Ok(DatabaseParts { rows, records: records.collect::<Result<_, PartError>>()? })
     }
 
     /// Waits until all rows are available. Returns early on an error that is not temporary.

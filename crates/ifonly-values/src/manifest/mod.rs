@@ -466,7 +466,7 @@ fn offered(entry: &SchemeEntry, fields: &ManifestFields, params: &Params) -> Res
 /// mean nothing.
 fn check_supports_labels(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
     match schema.features().iter().find(|feature| feature.is_nominal()) {
-        Some(feature) if !scheme.carries_costs(CostModel::Table) => {
+        Some(feature) if !scheme.supports_costs(CostModel::Table) => {
             Err(ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() })
         }
         _ => Ok(()),

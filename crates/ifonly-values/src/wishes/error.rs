@@ -105,7 +105,7 @@ pub enum WishError {
         "scheme {scheme} does not support {what}; choose a scheme that does, such as {instead} (the servers see which \
          scheme is used)"
     )]
-    NotCarried {
+    Unsupported {
         /// The name of the scheme.
         scheme: &'static str,
         /// The wish.
@@ -217,15 +217,15 @@ coded! { WishError {
     WishError::NoOrder { feature, what: OrderedWish::Range } => "no-range" { feature },
     WishError::Tolerance { feature, value } => "tolerance-out-of-range" { feature, value },
     WishError::NoDeviation { feature } => "no-deviation" { feature },
-    WishError::NotCarried { scheme, what: UnsupportedWish::Gates, instead } =>
+    WishError::Unsupported { scheme, what: UnsupportedWish::Gates, instead } =>
         "scheme-without-gates" { scheme, instead },
-    WishError::NotCarried { scheme, what: UnsupportedWish::Immutable, instead } =>
+    WishError::Unsupported { scheme, what: UnsupportedWish::Immutable, instead } =>
         "scheme-without-immutable" { scheme, instead },
-    WishError::NotCarried { scheme, what: UnsupportedWish::Ways, instead } =>
+    WishError::Unsupported { scheme, what: UnsupportedWish::Ways, instead } =>
         "scheme-without-ways" { scheme, instead },
-    WishError::NotCarried { scheme, what: UnsupportedWish::Costs, instead } =>
+    WishError::Unsupported { scheme, what: UnsupportedWish::Costs, instead } =>
         "scheme-without-costs" { scheme, instead },
-    WishError::NotCarried { scheme, what: UnsupportedWish::Weights, instead } =>
+    WishError::Unsupported { scheme, what: UnsupportedWish::Weights, instead } =>
         "scheme-without-weights" { scheme, instead },
 } }
 

@@ -316,7 +316,7 @@ impl Wishes {
 
     /// The cheapest scheme of one phase that supports these wishes.
     pub fn smallest_scheme(&self) -> &'static Scheme {
-        scheme::leanest(self.required_cost_model(), self.required_constraint())
+        scheme::smallest(self.required_cost_model(), self.required_constraint())
     }
 
     fn required_cost_model(&self) -> CostModel {
@@ -350,15 +350,15 @@ impl Wishes {
 
     fn check_supported(&self, scheme: &'static Scheme) -> Result<(), WishError> {
         let instead = self.smallest_scheme().name;
-        let refuse = |what| Err(WishError::NotCarried { scheme: scheme.name, what, instead });
+        let refuse = |what| Err(WishError::Unsupported { scheme: scheme.name, what, instead });
         match self.required_constraint() {
-            constraint if scheme.carries_gate(constraint) => {}
+            constraint if scheme.supports_constraint(constraint) => {}
             ConstraintKind::Table => return refuse(UnsupportedWish::Gates),
             _ if self.has_several_ways => return refuse(UnsupportedWish::Ways),
             _ => return refuse(UnsupportedWish::Immutable),
         }
         match self.required_cost_model() {
-            model if scheme.carries_costs(model) => Ok(()),
+            model if scheme.supports_costs(model) => Ok(()),
             CostModel::Table => refuse(UnsupportedWish::Costs),
             _ => refuse(UnsupportedWish::Weights),
         }

@@ -29,7 +29,7 @@ const OTHER_FLAGS: &[&str] = &[
 ];
 /// The page has a choice per feature instead of lists of features, and no cost functions.
 const NOT_ON_PAGE: &[&str] =
-    &["features_to_vary", "suggested_immutable", "asymmetric", "prices", "costs", "tolerance", "top", "ways_by"];
+    &["features_to_vary", "suggested_immutable", "asymmetric", "metrics", "costs", "tolerance", "top", "ways_by"];
 
 const PYTHON: &str = "python/ifonly/_ask.py";
 

@@ -32,10 +32,10 @@ fn failing_cases_are_refused() {
         let short = good[1..].to_vec();
         let not_reduced = pack(field.bits(), &largest);
         for (kind, payload) in
-            [("non-reduced symbol", not_reduced), ("too long", long), ("too short", short), ("filling", filled)]
+            [("non-reduced element", not_reduced), ("too long", long), ("too short", short), ("filling", filled)]
         {
             assert!(wire::unpack(&field, &payload, elements).is_err(), "{kind}");
-            failures.push(json!({ "kind": kind, "q": q, "symbols": elements, "payload": hex(&payload) }));
+            failures.push(json!({ "kind": kind, "q": q, "elements": elements, "payload": hex(&payload) }));
         }
     }
     let baseline = scheme::named("baseline").unwrap();

@@ -288,8 +288,8 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
     let mut nearest: Vec<Value> = last
         .nearest(setup.k)
         .into_iter()
-        .map(|(position, price)| match price {
-            DecodedCost::Exactly(price) | DecodedCost::AtMost(price) => json!({ "position": position, "price": price }),
+        .map(|(position, cost)| match cost {
+            DecodedCost::Exactly(cost) | DecodedCost::AtMost(cost) => json!({ "position": position, "cost": cost }),
             DecodedCost::Unknown => json!({ "position": position }),
         })
         .collect();
@@ -308,8 +308,8 @@ fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> 
         "answers": answers,
         "behaviour": (0..instance.servers()).map(behaviour).collect::<Vec<_>>(),
         "decoded": decoded,
-        "liars": lying_servers,
-        "qualifying": last.count(),
+        "lying_servers": lying_servers,
+        "matching_rows": last.count(),
         "nearest": nearest,
     });
     if let Some(format) = instance.lifted() {

@@ -74,7 +74,7 @@ fn case(setup: &Setup) -> TestCase {
         cost_limit: 50,
         ..Params::new(RANGES.to_vec(), rows.len())
     };
-    let gated = scheme.carries_gate(scheme::ConstraintKind::Zeros);
+    let gated = scheme.supports_constraint(scheme::ConstraintKind::Zeros);
     let tables = scheme.constraint == scheme::ConstraintKind::Table;
     let weighted = scheme.cost_model == scheme::CostModel::Weighted;
     let cost = vec![vec![20, 10, 0, 10], vec![7, 0, 30], vec![1, 0, 2, 50, 9]];

@@ -136,7 +136,7 @@ fn two_phases(root: &RootKey) -> Value {
     share_commitments.open_in(&mut second);
     let all = |sent: &[Message]| sent.iter().map(|message| hex(&message.encode())).collect::<Vec<_>>();
     json!({
-        "promised": committed.iter().map(|part| hex(part)).collect::<Vec<_>>(),
+        "committed": committed.iter().map(|part| hex(part)).collect::<Vec<_>>(),
         "first": all(&first), "tau": hex(&tau), "ticket": hex(&ticket),
         "second": all(&second), "second_tau": hex(&second[0].tau()),
     })
@@ -175,10 +175,10 @@ fn transcript_vectors_are_what_the_derivations_give() {
             "ticket": hex(&root.ticket("baseline", &sent[0].tau())),
             "two_phases": two_phases(&root),
             "streams": streams(&keys),
-            "symbols": elements(&keys),
+            "elements": elements(&keys),
             "orders": orders(&keys),
             "records": records.iter().map(|record| hex(record)).collect::<Vec<_>>(),
-            "sealed": encoded.iter().map(|record| hex(record)).collect::<Vec<_>>(),
+            "encoded": encoded.iter().map(|record| hex(record)).collect::<Vec<_>>(),
             "record_queries": [
                 query((1, 0, 0), 2, Some(9)),
                 query((1, 0, 0), 2, None),

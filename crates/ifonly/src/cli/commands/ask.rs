@@ -180,7 +180,7 @@ fn wishes(args: &Args) -> Result<WishList, CommandError> {
         let (name, cost) = split(assignment, "--cost")?;
         let directions = cost.split(',').map(|part| part.trim().split_once(':')).collect::<Option<Vec<_>>>();
         let Some(directions) = directions else {
-            once(&mut list.prices, "--cost", name, metric(&format!("--cost {name}"), cost)?)?;
+            once(&mut list.metrics, "--cost", name, metric(&format!("--cost {name}"), cost)?)?;
             continue;
         };
         let (mut up, mut down) = (1.0, 1.0);
