@@ -153,7 +153,7 @@ impl ScriptedResponses {
             Arc::new(ScriptedServer { index, manifest, answers, records, timer, clock })
         };
         let client = Client::connect(vec![server(1), server(2)], &Pins::default()).await?;
-        let instance = client.manifest().instance(scheme_name()).map_err(BenchError::machine)?;
+        let offered = client.manifest().scheme(scheme_name()).map_err(BenchError::machine)?;
         let mut times: [Vec<f64>; 3] = Default::default();
         let random = &mut SeededRandom::new(seed);
         // Three rounds warm up. The cases alternate in random order, so that drift affects all of
@@ -165,7 +165,7 @@ impl ScriptedResponses {
             }
             for case in order {
                 timer.case.store(case, Ordering::Relaxed);
-                let found = client.search(instance, SecretQuery::new(vec![0; 4]), 1).await;
+                let found = client.search(offered, SecretQuery::new(vec![0; 4]), 1).await;
                 let right = match &found {
                     Ok(report) => case == usize::from(!report.outcome.found.is_empty()),
                     Err(_) => case == 2,

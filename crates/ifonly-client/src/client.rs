@@ -12,6 +12,7 @@ use crate::error::{ClientError, ServerFailure};
 use crate::query::profile::{Profile, ProfileValues};
 use crate::query::wish_list::WishList;
 use crate::search::pacing::Clock;
+use crate::search::run::PreparedSearch;
 use crate::search::server_assignment;
 use crate::transport::credential::CredentialSource;
 use crate::transport::{ManifestResponse, Transport, response};
@@ -24,8 +25,19 @@ use ifonly_values::schema::EncodedValue;
 use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
 
-/// A checked profile and compiled wishes, ready for a search.
-pub(crate) struct PreparedSearch<'a> {
+/// What servers see of a question. Its limits are checked, so only private input can be refused
+/// from here on.
+#[derive(Clone, Copy)]
+pub(crate) struct PublicPart<'a> {
+    pub(crate) offered: &'a OfferedScheme,
+    /// Rows to find in each search.
+    pub(crate) top: usize,
+    /// Number of searches.
+    pub(crate) ways: usize,
+}
+
+/// A checked profile and compiled wishes: what a result is explained with.
+pub(crate) struct PreparedQuestion<'a> {
     pub(crate) offered: &'a OfferedScheme,
     pub(crate) profile: Profile,
     pub(crate) wishes: Wishes,
@@ -216,12 +228,9 @@ impl Client {
     /// Checks a profile and wishes, and returns notes about how they are interpreted. Sends
     /// nothing, so a form may call this as often as it likes.
     pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<CodedMessage>, ClientError> {
-        let prepared = self.prepare(values, wishes);
-        let prepared = prepared.map_err(|failure| self.with_alternative(*failure.error, values, wishes))?;
-        wishes.searches()?;
-        let PreparedSearch { offered, profile, compiled, .. } = prepared;
-        self.new_search(offered, compiled.secret.clone(), wishes.top)?;
-        Ok(self.notes(values, &profile, &compiled.notes))
+        let prepared = self.prepare(&self.public_part(wishes)?, values, wishes);
+        let (question, _) = prepared.map_err(|failure| *failure.error)?;
+        Ok(self.notes(values, &question.profile, &question.compiled.notes))
     }
 
     /// Compiles tables for a profile of lowest levels and discards them. Compiling takes time in
@@ -231,44 +240,37 @@ impl Client {
         std::hint::black_box(compile(&Wishes::new(schema), &schema.lowest_levels(), offered).is_ok());
     }
 
-    /// The scheme that the wishes name, or the default if it is not offered.
-    pub(crate) fn offered_or_default(&self, wishes: &WishList) -> &OfferedScheme {
+    /// The public part of a question. A scheme that is not offered is replaced by the default,
+    /// because the servers already expect a search; [`prepare`](Client::prepare) refuses it.
+    pub(crate) fn public_part(&self, wishes: &WishList) -> Result<PublicPart<'_>, ClientError> {
+        let ways = wishes.searches()?;
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
-        named.unwrap_or_else(|| self.manifest.default_scheme())
+        let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
+        self.check_limits(offered, wishes.top)?;
+        Ok(PublicPart { offered, top: wishes.top, ways })
     }
 
-    pub(crate) fn prepare(
-        &self,
+    /// Checks everything that is private, and returns the first search.
+    pub(crate) fn prepare<'a>(
+        &'a self,
+        public: &PublicPart<'a>,
         values: &ProfileValues,
         wishes: &WishList,
-    ) -> Result<PreparedSearch<'_>, PrepareFailure> {
-        let schema = self.manifest.schema();
-        let offered = match &wishes.scheme {
-            Some(name) => self.manifest.scheme(name).map_err(ClientError::Scheme)?,
-            None => self.manifest.default_scheme(),
-        };
+    ) -> Result<(PreparedQuestion<'a>, PreparedSearch), PrepareFailure> {
+        let (schema, offered) = (self.manifest.schema(), public.offered);
+        if let Some(name) = &wishes.scheme {
+            self.manifest.scheme(name).map_err(ClientError::Scheme)?;
+        }
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema).map_err(ClientError::Wish)?;
-        let compiled = compile(&wishes, &profile.encoded, offered).map_err(|error| PrepareFailure {
-            is_compiled: !matches!(error, WishError::Unsupported { .. }),
-            error: Box::new(error.into()),
-        })?;
-        Ok(PreparedSearch { offered, profile, wishes, compiled })
-    }
-
-    /// Adds to an error about an unsupported wish the name of an offered scheme that supports it.
-    /// The search for such a scheme takes time, so it runs after everything that servers see.
-    pub(crate) fn with_alternative(
-        &self,
-        error: ClientError,
-        values: &ProfileValues,
-        wishes: &WishList,
-    ) -> ClientError {
-        let ClientError::Wish(WishError::Unsupported { scheme, what, instead }) = error else { return error };
-        let named = |other: &OfferedScheme| WishList { scheme: Some(other.scheme().name.into()), ..wishes.clone() };
-        let able = self.manifest.schemes().iter().find(|other| self.prepare(values, &named(other)).is_ok());
-        let instead = able.map_or(instead, |other| other.scheme().name);
-        ClientError::Wish(WishError::Unsupported { scheme, what, instead })
+        let others = self.manifest.schemes().iter().map(|other| other.scheme());
+        wishes.check_supported(offered.scheme(), others).map_err(ClientError::Wish)?;
+        let compiled = compile(&wishes, &profile.encoded, offered).map_err(ClientError::Wish);
+        let prepared = compiled.and_then(|compiled| {
+            let search = self.new_search(offered, compiled.secret.clone(), public.top)?;
+            Ok((PreparedQuestion { offered, profile, wishes, compiled }, search))
+        });
+        prepared.map_err(|error| PrepareFailure { error: error.into(), is_compiled: true })
     }
 
     /// Notes for the user: ignored and missing values, interpreted wishes.

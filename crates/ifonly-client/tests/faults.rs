@@ -23,8 +23,8 @@ async fn observed(
         Arc::new(Recorder { inner, number, log: log.clone() })
     });
     let client = Client::connect(servers.collect(), &Pins::default()).await.unwrap();
-    let instance = database.manifest.instance(scheme).unwrap();
-    let result = client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 2).await;
+    let offered = database.manifest.scheme(scheme).unwrap();
+    let result = client.search(offered, SecretQuery::new(vec![3, 2, 4, 1]), 2).await;
     let requests = log.lock().unwrap().clone();
     (requests, result.is_ok_and(|report| !report.outcome.is_doubtful))
 }

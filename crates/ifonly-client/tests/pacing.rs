@@ -89,14 +89,15 @@ async fn pauses(
     let timed =
         |inner| -> Arc<dyn Transport> { Arc::new(Timed { inner, clock: clock.clone(), tick, log: log.clone() }) };
     let client = Client::connect(database.servers().into_iter().map(timed).collect(), &Pins::default()).await.unwrap();
-    let instance = database.manifest.instance(scheme).unwrap();
-    client.search(instance, secret, TOP).await.unwrap();
+    let offered = database.manifest.scheme(scheme).unwrap();
+    client.search(offered, secret, TOP).await.unwrap();
     let log = log.lock().unwrap();
     // A step ends with the last answer. The order in which servers are polled is not fixed.
     let step = |requests: &[(Route, Duration, Duration)]| {
         let arrived = requests.iter().map(|request| request.1).min().unwrap();
         (arrived, requests.iter().map(|request| request.2).max().unwrap())
     };
+    let instance = offered.scans().unwrap();
     let fetch = instance.record_fetch(database.manifest.record_length());
     let phases = (0..instance.phases()).map(|phase| instance.responders(phase));
     let mut rest = log.as_slice();

@@ -53,10 +53,10 @@ async fn connect(urls: &[String], pins: &Pins) -> Result<Client, ClientError> {
 async fn searched_version(urls: &[String], databases: &[TestDatabase]) -> String {
     let client = connect(urls, &Pins::default()).await.unwrap();
     let database = databases.iter().find(|database| database.manifest.digest() == client.manifest().digest()).unwrap();
-    let instance = client.manifest().instance("gated").unwrap();
+    let offered = client.manifest().scheme("gated").unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let report = client.search(instance, secret.clone(), 1).await.unwrap();
-    let costs = database.levels.iter().map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
+    let report = client.search(offered, secret.clone(), 1).await.unwrap();
+    let costs = database.levels.iter().map(|row| secret.plain_cost(offered.scheme(), offered.params(), row));
     let found = &report.outcome.found[0];
     let best = costs.flatten().min().unwrap();
     assert_eq!(found.cost, ifonly_core::candidates::DecodedCost::Exactly(best));

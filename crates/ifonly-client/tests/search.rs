@@ -8,25 +8,30 @@ use ifonly_algebra::decode::DecodeError;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport};
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{ConstraintKind, CostModel};
-use ifonly_core::search::{NearestRow, RecordRefusal, SearchError, confirm};
+use ifonly_core::search::{NearestRow, RecordRefusal, SearchError, confirm_under};
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_values::manifest::OfferedScheme;
 use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Fault, Faulty, ObservedRequest, Recorder, TestDatabase, retrying};
 
+/// The offered schemes except the sealed search, whose servers need connections to each other.
+fn scans(database: &TestDatabase) -> impl Iterator<Item = &OfferedScheme> {
+    database.manifest.schemes().iter().filter(|offered| offered.scans().is_some())
+}
+
 /// The cost of a found record, if it equals the decoded cost.
 fn confirmed(
     database: &TestDatabase,
-    instance: &SchemeInstance,
+    offered: &OfferedScheme,
     secret: &SecretQuery,
     found: &NearestRow,
 ) -> Result<u64, RecordRefusal> {
     let schema = database.manifest.schema();
     let record = Record::decode(schema, &found.record).expect("a record");
-    confirm(instance, secret, found, &record.levels(schema).expect("a row"))
+    confirm_under(offered.scheme(), offered.params(), secret, found, &record.levels(schema).expect("a row"))
 }
 
 /// A random query with constraints and weights that the scheme supports.
@@ -54,16 +59,16 @@ async fn every_scheme_finds_the_row_that_brute_force_finds() {
     let client = database.connect().await;
     let mut random = SeededRandom::new(11);
     let mut without_match = 0;
-    for instance in database.manifest.instances() {
+    for offered in scans(&database) {
         for _ in 0..8 {
-            let (_, secret) = random_query(&database, instance.scheme(), &mut random);
-            let report = client.search(instance, secret.clone(), 1).await.unwrap();
+            let (_, secret) = random_query(&database, offered.scheme(), &mut random);
+            let report = client.search(offered, secret.clone(), 1).await.unwrap();
             let costs =
-                database.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
-            let best = if instance.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
+                database.levels.iter().filter_map(|row| secret.plain_cost(offered.scheme(), offered.params(), row));
+            let best = if offered.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
             let found = report.outcome.found.first();
-            let cost = found.map(|found| confirmed(&database, instance, &secret, found).unwrap());
-            assert_eq!(cost, best, "{}", instance.scheme().name);
+            let cost = found.map(|found| confirmed(&database, offered, &secret, found).unwrap());
+            assert_eq!(cost, best, "{}", offered.scheme().name);
             let Some(found) = found else {
                 without_match += 1;
                 continue;
@@ -73,7 +78,7 @@ async fn every_scheme_finds_the_row_that_brute_force_finds() {
             assert!(database.texts.contains(&texts));
         }
     }
-    assert!(database.manifest.instances().count() > 20);
+    assert!(scans(&database).count() > 20);
     assert!(without_match > 0, "searches without a match must occur");
 }
 
@@ -81,13 +86,13 @@ async fn every_scheme_finds_the_row_that_brute_force_finds() {
 async fn servers_observe_the_same_traffic_for_every_profile() {
     let database = TestDatabase::new(40, 4, 5, |_| {});
     let mut random = SeededRandom::new(12);
-    for instance in database.manifest.instances() {
+    for offered in scans(&database) {
         for top in [1, 3] {
             let mut logs: Vec<Vec<(usize, ObservedRequest)>> = vec![];
             let (mut with, mut without) = (0, 0);
             for number in 0..12 {
-                let (x, mut secret) = random_query(&database, instance.scheme(), &mut random);
-                if number % 3 == 0 && instance.scheme().constraint != ConstraintKind::None {
+                let (x, mut secret) = random_query(&database, offered.scheme(), &mut random);
+                if number % 3 == 0 && offered.scheme().constraint != ConstraintKind::None {
                     // All features are fixed at values that few rows have: no row matches.
                     secret = SecretQuery::new(x).immutable(vec![true; 4]);
                 }
@@ -96,16 +101,16 @@ async fn servers_observe_the_same_traffic_for_every_profile() {
                     |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
                 let servers = database.servers().into_iter().enumerate().map(record).collect();
                 let client = Client::connect(servers, &Pins::default()).await.unwrap();
-                let report = client.search(instance, secret, top).await.unwrap();
+                let report = client.search(offered, secret, top).await.unwrap();
                 *if report.outcome.found.is_empty() { &mut without } else { &mut with } += 1;
                 logs.push(log.lock().unwrap().clone());
             }
             assert!(
-                with > 0 && (without > 0 || instance.scheme().constraint == ConstraintKind::None),
+                with > 0 && (without > 0 || offered.scheme().constraint == ConstraintKind::None),
                 "{}",
-                instance.scheme().name
+                offered.scheme().name
             );
-            assert!(logs.iter().all(|log| *log == logs[0]), "{}", instance.scheme().name);
+            assert!(logs.iter().all(|log| *log == logs[0]), "{}", offered.scheme().name);
             let count = |wanted| {
                 logs[0]
                     .iter()
@@ -114,7 +119,8 @@ async fn servers_observe_the_same_traffic_for_every_profile() {
                     )
                     .count()
             };
-            let answers: usize = (0..instance.phases()).map(|phase| instance.responders(phase)).sum();
+            let instance = offered.scans().unwrap();
+            let answers: usize = (0..offered.phases()).map(|phase| instance.responders(phase)).sum();
             let fetch = instance.record_fetch(database.manifest.record_length());
             assert_eq!((count(Route::Answer), count(Route::Record)), (answers, top * fetch.responders()));
         }
@@ -135,11 +141,11 @@ async fn search_with_faults(
     }
     let policy = RetryPolicy { deadline: Duration::from_secs(5), ..RetryPolicy::default() };
     let client = Client::connect(retrying(servers, policy), &Pins::default()).await?;
-    let instance = database.manifest.instance(scheme).unwrap();
+    let offered = database.manifest.scheme(scheme).unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let report = client.search(instance, secret.clone(), 1).await?;
+    let report = client.search(offered, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
-    Ok(confirmed(database, instance, &secret, found).ok())
+    Ok(confirmed(database, offered, &secret, found).ok())
 }
 
 fn best(database: &TestDatabase, scheme: &str) -> Option<u64> {
@@ -261,8 +267,8 @@ async fn a_retry_sends_the_same_bytes() {
     servers[0] = flaky.clone();
     let policy = RetryPolicy { pause: Duration::ZERO, ..RetryPolicy::default() };
     let client = Client::connect(retrying(servers, policy), &Pins::default()).await.unwrap();
-    let instance = database.manifest.default_scheme().scans().unwrap();
-    client.search(instance, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
+    let offered = database.manifest.default_scheme();
+    client.search(offered, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
     let attempts = flaky.attempts.lock().unwrap();
     assert_eq!(attempts.len(), 3, "a phase, its retry, and a record fetch");
     assert_eq!(attempts[0], attempts[1]);
@@ -273,13 +279,13 @@ async fn a_retry_sends_the_same_bytes() {
 async fn servers_with_different_keys_data_or_manifests_are_named() {
     let database = TestDatabase::new(30, 2, 13, |_| {});
     let secret = || SecretQuery::new(vec![1, 1, 0, 1]);
-    let instance = database.manifest.default_scheme().scans().unwrap();
+    let offered = database.manifest.default_scheme();
     // Another root key: the manifests are equal, the key-check values differ.
     let mut other_key = database.clone();
     other_key.key = [8; 32];
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(other_key.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let error = client.search(instance, secret(), 1).await.unwrap_err();
+    let error = client.search(offered, secret(), 1).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Search { error: SearchError::KeyCheck { first: 1, second: 2 }, .. }),
         "{error}"
@@ -289,7 +295,7 @@ async fn servers_with_different_keys_data_or_manifests_are_named() {
     edited.levels[0][0] ^= 1;
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(edited.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let error = client.search(instance, secret(), 1).await.unwrap_err();
+    let error = client.search(offered, secret(), 1).await.unwrap_err();
     assert!(matches!(error, ClientError::Search { error: SearchError::KeyCheck { .. }, .. }), "{error}");
     // Another bundle: the manifests differ.
     let other = TestDatabase::new(31, 2, 13, |_| {});
@@ -301,7 +307,7 @@ async fn servers_with_different_keys_data_or_manifests_are_named() {
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::SameIndex { index: 1, .. }), "{error}");
     let client = Client::connect(vec![Arc::new(database.server(2))], &Pins::default()).await.unwrap();
-    let error = client.search(instance, secret(), 1).await.unwrap_err();
+    let error = client.search(offered, secret(), 1).await.unwrap_err();
     assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
     let error = Client::connect(vec![], &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::NoServerReachable(_)));
@@ -311,16 +317,16 @@ async fn servers_with_different_keys_data_or_manifests_are_named() {
 async fn the_k_nearest_rows_are_in_order_and_k_is_limited() {
     let database = TestDatabase::new(30, 2, 14, |fields| fields.params.top_limit = 5);
     let client = database.connect().await;
-    let instance = database.manifest.default_scheme().scans().unwrap();
+    let offered = database.manifest.default_scheme();
     let secret = SecretQuery::new(vec![5, 3, 0, 1]);
     for top in [0, 6] {
-        let error = client.search(instance, secret.clone(), top).await.unwrap_err();
+        let error = client.search(offered, secret.clone(), top).await.unwrap_err();
         assert!(matches!(error, ClientError::Top { limit: 5, .. }));
     }
-    let report = client.search(instance, secret.clone(), 5).await.unwrap();
+    let report = client.search(offered, secret.clone(), 5).await.unwrap();
     let costs: Vec<u64> =
-        report.outcome.found.iter().map(|found| confirmed(&database, instance, &secret, found).unwrap()).collect();
-    let plain = |row: &Vec<u16>| secret.plain_cost(instance.scheme(), instance.params(), row);
+        report.outcome.found.iter().map(|found| confirmed(&database, offered, &secret, found).unwrap()).collect();
+    let plain = |row: &Vec<u16>| secret.plain_cost(offered.scheme(), offered.params(), row);
     let mut all: Vec<u64> = database.levels.iter().filter_map(plain).collect();
     all.sort_unstable();
     assert_eq!(costs, all[..5]);
@@ -351,9 +357,9 @@ async fn a_manifest_cannot_make_a_client_exceed_its_traffic_limit() {
         let json = Bytes::from(manifest.json().to_owned());
         let servers = (1..=2).map(|n| Arc::new(ManifestOnly(n, json.clone())) as Arc<dyn Transport>).collect();
         let client = Client::connect(servers, &Pins::default()).await.unwrap();
-        let instance = manifest.instance("baseline").unwrap();
+        let offered = manifest.scheme("baseline").unwrap();
         let secret = SecretQuery::new(vec![1, 1, 0, 1]);
-        let error = client.search(instance, secret, top).await.unwrap_err();
+        let error = client.search(offered, secret, top).await.unwrap_err();
         assert!(matches!(error, ClientError::TooLarge { bytes, limit } if bytes > limit), "{rows} rows: {error}");
     }
 }

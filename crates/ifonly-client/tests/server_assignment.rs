@@ -51,12 +51,12 @@ fn claiming(database: &TestDatabase, claims: &[u8], addresses: &[&str]) -> Vec<A
 #[tokio::test]
 async fn a_wrongly_claimed_index_does_not_stop_a_search_that_tolerates_lies() {
     let database = TestDatabase::new(30, 4, 61, |fields| fields.params.lying = 1);
-    let instance = database.manifest.default_scheme().scans().unwrap();
-    assert_eq!(instance.servers(), 4);
+    let offered = database.manifest.default_scheme();
+    assert_eq!(offered.servers(), 4);
     for claims in [[1, 2, 2, 4], [4, 2, 3, 4], [1, 1, 3, 4], [1, 2, 3, 0], [1, 2, 3, 200]] {
         let client = Client::connect(claiming(&database, &claims, &[]), &Pins::default()).await.unwrap();
         assert!(!client.failures().is_empty());
-        let found = client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 1).await;
+        let found = client.search(offered, SecretQuery::new(vec![3, 2, 4, 1]), 1).await;
         assert_eq!(found.unwrap().outcome.found.len(), 1, "{claims:?}");
     }
     // Without tolerance of lies, the client cannot decide which claim is right.
@@ -74,8 +74,8 @@ async fn addresses_in_the_manifest_decide_and_other_addresses_are_refused() {
     // Both claim the same index; their addresses decide.
     let servers = claiming(&database, &[2, 2], &["https://A.example:443/", LISTED[1]]);
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let instance = database.manifest.default_scheme().scans().unwrap();
-    assert_eq!(client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
+    let offered = database.manifest.default_scheme();
+    assert_eq!(client.search(offered, SecretQuery::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
     // The answer names the server that claimed the index of another.
     let answer = client.ask(&database.values(&[3, 2, 4, 1]), &WishList::default()).await.unwrap();
     let document = serde_json::to_value(&answer).unwrap();

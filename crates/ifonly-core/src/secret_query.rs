@@ -2,7 +2,7 @@
 
 use crate::field::{Field, FieldElement};
 use crate::params::Params;
-use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
+use crate::scheme::{self, ConstraintKind, CostModel, Needs, Scheme};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// A query in levels: x, I, w, and tables for schemes that support them.
@@ -68,12 +68,12 @@ pub enum SecretQueryError {
         limit: u64,
     },
     /// The scheme does not support a part of the query.
-    #[error("scheme {scheme} does not support {what}; choose a scheme that does, such as {instead}")]
+    #[error("scheme {scheme} does not support {needs}; choose a scheme that does, such as {instead}")]
     Unsupported {
         /// The scheme's name.
         scheme: &'static str,
-        /// The part of the query.
-        what: &'static str,
+        /// What the query needs.
+        needs: Needs,
         /// A scheme that supports it.
         instead: &'static str,
     },
@@ -131,7 +131,11 @@ impl SecretQuery {
         if let Some(feature) = (0..need).find(|&k| self.weights[k] == 0 || self.weights[k] > limit) {
             return Err(SecretQueryError::Weight { feature, limit });
         }
-        self.check_carried(scheme)?;
+        let needs = self.needs();
+        if !scheme.supports(needs) {
+            let instead = scheme::smallest(needs.cost_model, needs.constraint).name;
+            return Err(SecretQueryError::Unsupported { scheme: scheme.name, needs, instead });
+        }
         if scheme.constraint == ConstraintKind::Scaled
             && self.immutable.iter().filter(|&&fixed| fixed).count() > params.immutable_limit
         {
@@ -153,26 +157,22 @@ impl SecretQuery {
         Ok(())
     }
 
-    fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretQueryError> {
-        let refuse = |what, cost_model, constraint| {
-            let instead = scheme::smallest(cost_model, constraint).name;
-            Err(SecretQueryError::Unsupported { scheme: scheme.name, what, instead })
+    fn needs(&self) -> Needs {
+        let cost_model = if self.cost.is_some() {
+            CostModel::Table
+        } else if self.weights.iter().any(|&weight| weight != 1) {
+            CostModel::Weighted
+        } else {
+            CostModel::Squared
         };
-        let weighted = self.weights.iter().any(|&weight| weight != 1);
-        let constrained = self.immutable.contains(&true);
-        if constrained && !scheme.supports_constraint(ConstraintKind::Zeros) {
-            return refuse("immutable features", CostModel::Squared, ConstraintKind::Zeros);
-        }
-        if weighted && !scheme.supports_costs(CostModel::Weighted) {
-            return refuse("weights", CostModel::Weighted, ConstraintKind::Zeros);
-        }
-        if self.cost.is_some() && !scheme.supports_costs(CostModel::Table) {
-            return refuse("cost tables", CostModel::Table, ConstraintKind::Table);
-        }
-        if self.gate.is_some() && !scheme.supports_constraint(ConstraintKind::Table) {
-            return refuse("permitted sets", CostModel::Table, ConstraintKind::Table);
-        }
-        Ok(())
+        let constraint = if self.gate.is_some() {
+            ConstraintKind::Table
+        } else if self.immutable.contains(&true) {
+            ConstraintKind::Zeros
+        } else {
+            ConstraintKind::None
+        };
+        Needs { cost_model, constraint }
     }
 
     /// x as field elements.

@@ -364,7 +364,8 @@ fn the_smallest_scheme_is_the_cheapest_that_supports_the_wishes() {
     let smallest = |change: &dyn Fn(&mut Wishes)| {
         let mut wishes = Wishes::new(&schema);
         change(&mut wishes);
-        wishes.smallest_scheme().name
+        let needs = wishes.needs();
+        scheme::smallest(needs.cost_model, needs.constraint).name
     };
     assert_eq!(smallest(&|_| {}), "baseline");
     assert_eq!(smallest(&|w| drop(w.weight("a", 2.0))), "linear-baseline+");

@@ -6,7 +6,7 @@
 //! does next, whether its lie met the nearest row.
 
 use crate::answer::sentence::sentence;
-use crate::client::PreparedSearch;
+use crate::client::PreparedQuestion;
 use crate::error::ClientError;
 use ifonly_core::scheme::CostModel;
 use ifonly_core::search::{CostCheck, NearestRow, check_cost};
@@ -80,10 +80,10 @@ impl Explanation {
     /// servers would not have returned it.
     pub(crate) fn new(
         manifest: &Manifest,
-        prepared: &PreparedSearch<'_>,
+        question: &PreparedQuestion<'_>,
         found: &NearestRow,
     ) -> Result<Option<Explanation>, ClientError> {
-        let PreparedSearch { offered, profile, wishes, compiled } = prepared;
+        let PreparedQuestion { offered, profile, wishes, compiled } = question;
         let schema = manifest.schema();
         // Only records without a signature, which a server can forge, fail here.
         let Ok(record) = Record::of(manifest, &found.record) else { return Ok(None) };

@@ -5,7 +5,7 @@
 //! therefore depend only on the manifest, the scheme and k. [`pacing`] decides when requests
 //! depart.
 
-use crate::client::Client;
+use crate::client::{Client, PublicPart};
 use crate::error::{ClientError, ServerFailure};
 use crate::search::pacing;
 use crate::search::pacing::{Clock, Pace};
@@ -14,13 +14,12 @@ use crate::transport::{ResponseSink, ServerRequest, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::search::{HeaderContext, Search, SearchResult, SearchSteps, StepMessages};
+use ifonly_core::search::{Search, SearchResult, SearchSteps, StepMessages};
 use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
 use ifonly_scan::decode::KernelInterpolator;
 use ifonly_sealed::SealedSearch;
 use ifonly_values::manifest::OfferedScheme;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes of request and response bodies.
@@ -47,11 +46,12 @@ pub struct SearchReport {
     pub server_failures: Vec<ServerFailure>,
 }
 
-/// A search that has not sent anything yet, and the credentials that it will take.
-pub(crate) struct NewSearch {
+/// A search that has not sent anything yet.
+pub(crate) struct PreparedSearch {
     steps: Box<dyn SearchSteps>,
     servers: usize,
-    searches: usize,
+    /// How many searches the servers charge.
+    charged: usize,
 }
 
 impl Client {
@@ -62,32 +62,17 @@ impl Client {
     /// because a predictable source would reveal the query.
     pub async fn search(
         &self,
-        instance: &Arc<SchemeInstance>,
-        secret: SecretQuery,
-        top: usize,
-    ) -> Result<SearchReport, ClientError> {
-        self.find(&OfferedScheme::Scans(instance.clone()), secret, top).await
-    }
-
-    /// The same for any offered scheme.
-    pub async fn find(
-        &self,
         offered: &OfferedScheme,
         secret: SecretQuery,
         top: usize,
     ) -> Result<SearchReport, ClientError> {
+        self.check_limits(offered, top)?;
         let search = self.new_search(offered, secret, top)?;
-        self.run(search, &mut self.pace(offered, top, 1), &mut OsRandom::default()).await
+        self.search_once(search, &mut self.pace(&PublicPart { offered, top, ways: 1 })).await
     }
 
-    /// Checks number of records, servers, traffic and query, and returns a search that has not
-    /// sent anything yet.
-    pub(crate) fn new_search(
-        &self,
-        offered: &OfferedScheme,
-        secret: SecretQuery,
-        top: usize,
-    ) -> Result<NewSearch, ClientError> {
+    /// Checks the number of records, the servers and the traffic.
+    pub(crate) fn check_limits(&self, offered: &OfferedScheme, top: usize) -> Result<(), ClientError> {
         let limit = self.manifest.top_limit().min(offered.top_limit());
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { requested: top, limit });
@@ -97,19 +82,36 @@ impl Client {
         if bytes > MAX_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MAX_TRAFFIC });
         }
-        let steps = start(offered, secret, self.manifest.header_context(), top)?;
-        Ok(NewSearch { steps, servers: offered.servers(), searches: offered.searches(top) })
+        Ok(())
+    }
+
+    /// A search that has not sent anything yet. Refuses only the query.
+    pub(crate) fn new_search(
+        &self,
+        offered: &OfferedScheme,
+        secret: SecretQuery,
+        top: usize,
+    ) -> Result<PreparedSearch, SecretQueryError> {
+        let context = self.manifest.header_context();
+        let steps: Box<dyn SearchSteps> = match offered {
+            OfferedScheme::Scans(instance) => {
+                let search = Search::nearest(instance.clone(), secret, context, top)?;
+                Box::new(search.interpolated_by(&KernelInterpolator))
+            }
+            OfferedScheme::Sealed(sealed) => Box::new(SealedSearch::new(sealed.clone(), secret, context, top)?),
+        };
+        Ok(PreparedSearch { steps, servers: offered.servers(), charged: offered.searches(top) })
     }
 
     /// Runs all steps of a search. `pace` has the end of the search before, if there was one.
-    pub(crate) async fn run(
+    pub(crate) async fn search_once(
         &self,
-        search: NewSearch,
+        search: PreparedSearch,
         pace: &mut Pace,
-        random: &mut OsRandom,
     ) -> Result<SearchReport, ClientError> {
-        let NewSearch { steps: mut search, servers, searches } = search;
-        let credentials = self.credentials.as_ref().map(|source| source.take(servers, searches));
+        let PreparedSearch { steps: mut search, servers, charged } = search;
+        let random = &mut OsRandom::default();
+        let credentials = self.credentials.as_ref().map(|source| source.take(servers, charged));
         let mut credentials = credentials.transpose()?.unwrap_or_default();
         let (mut traffic, mut server_failures) = (Traffic::default(), vec![]);
         while let Some(step) = search.next(random) {
@@ -179,22 +181,6 @@ impl Client {
         }
         Ok(())
     }
-}
-
-/// Starts a search of either kind. Nothing is sent yet.
-fn start(
-    offered: &OfferedScheme,
-    secret: SecretQuery,
-    header_context: HeaderContext,
-    top: usize,
-) -> Result<Box<dyn SearchSteps>, SecretQueryError> {
-    Ok(match offered {
-        OfferedScheme::Scans(instance) => {
-            let search = Search::nearest(instance.clone(), secret, header_context, top)?;
-            Box::new(search.interpolated_by(&KernelInterpolator))
-        }
-        OfferedScheme::Sealed(sealed) => Box::new(SealedSearch::new(sealed.clone(), secret, header_context, top)?),
-    })
 }
 
 /// The result of one message to one server.

@@ -12,14 +12,13 @@
 
 use crate::answer::explanation::Explanation;
 use crate::answer::{Answer, AnswerNote};
-use crate::client::{Client, PrepareFailure, PreparedSearch, compile};
+use crate::client::{Client, PrepareFailure, PreparedQuestion, PublicPart, compile};
 use crate::error::{ClientError, ServerFailure};
 use crate::query::profile::ProfileValues;
 use crate::query::wish_list::WishList;
 use crate::search::pacing::{self, Pace};
-use crate::search::run::{NewSearch, SearchReport, Traffic};
-use ifonly_algebra::random::OsRandom;
-use ifonly_values::manifest::OfferedScheme;
+use crate::search::run::{PreparedSearch, SearchReport, Traffic};
+use ifonly_core::secret_query::SecretQueryError;
 use ifonly_values::message::Coded;
 
 /// What a further way holds at the user's values, in addition to the way before.
@@ -70,33 +69,21 @@ impl Client {
     /// and then returns the error. The servers have already been contacted, and a client that
     /// stops here would reveal that the input is invalid.
     pub async fn ask(&self, values: &ProfileValues, wishes: &WishList) -> Result<Answer, ClientError> {
-        let ways = wishes.searches()?;
-        let prepared = match self.prepare(values, wishes) {
+        let public = &self.public_part(wishes)?;
+        let (question, search) = match self.prepare(public, values, wishes) {
             Ok(prepared) => prepared,
             Err(PrepareFailure { error, is_compiled }) => {
                 if !is_compiled {
-                    self.compile_dummy(self.offered_or_default(wishes));
+                    self.compile_dummy(public.offered);
                 }
-                self.send_dummies(wishes).await;
-                return Err(self.with_alternative(*error, values, wishes));
+                self.send_dummies(public).await;
+                return Err(*error);
             }
         };
-        let offered = prepared.offered;
-        let search = match self.new_search(offered, prepared.compiled.secret.clone(), wishes.top) {
-            Ok(search) => search,
-            Err(error) => {
-                // All other errors depend on public data only.
-                if matches!(error, ClientError::Secret(_)) {
-                    self.send_dummies(wishes).await;
-                }
-                return Err(error);
-            }
-        };
-        let notes = self.notes(values, &prepared.profile, &prepared.compiled.notes);
-        let mut findings = self.find_ways(prepared, search, wishes, ways).await?;
-        let mut notes = notes;
+        let mut notes = self.notes(values, &question.profile, &question.compiled.notes);
+        let mut findings = self.search_ways(public, question, search, wishes.ways_by).await?;
         if findings.is_doubtful {
-            if ways == 1 {
+            if public.ways == 1 {
                 findings.found.sort_by_key(|explanation: &Explanation| explanation.decoded);
             }
             notes.push(AnswerNote::MayNotBeNearest.coded());
@@ -109,10 +96,10 @@ impl Client {
         findings.lying_servers.dedup();
         Ok(Answer {
             found: findings.found,
-            requested: wishes.top,
-            requested_ways: ways,
-            scheme: offered.scheme().name,
-            servers: offered.servers(),
+            requested: public.top,
+            requested_ways: public.ways,
+            scheme: public.offered.scheme().name,
+            servers: public.offered.servers(),
             traffic: findings.traffic,
             matching_rows: findings.matching_rows,
             rows: self.manifest.rows(),
@@ -127,84 +114,74 @@ impl Client {
     /// Runs the searches without a target of one question. Servers cannot distinguish them from any
     /// other question with the same scheme and the same numbers of records and ways.
     pub async fn dummy_search(&self, wishes: &WishList) {
-        self.compile_dummy(self.offered_or_default(wishes));
-        self.send_dummies(wishes).await;
+        // What is refused for its public part is refused before any search.
+        let Ok(public) = self.public_part(wishes) else { return };
+        self.compile_dummy(public.offered);
+        self.send_dummies(&public).await;
     }
 
-    async fn send_dummies(&self, wishes: &WishList) {
-        // A number of ways that is not permitted is refused before any search.
-        let Ok(ways) = wishes.searches() else { return };
-        let offered = self.offered_or_default(wishes);
-        let mut pace = self.pace(offered, wishes.top, ways);
-        for way in 0..ways {
+    async fn send_dummies(&self, public: &PublicPart<'_>) {
+        let mut pace = self.pace(public);
+        for way in 0..public.ways {
             if way > 0 {
-                self.compile_dummy(offered);
+                self.compile_dummy(public.offered);
             }
-            let Ok(search) = self.new_dummy(offered, wishes.top) else { return };
+            // A dummy query is within every limit, so this does not fail.
+            let Ok(search) = self.new_dummy(public) else { return };
             // The caller reports its own error, so the result does not matter.
-            let _ = self.run(search, &mut pace, &mut OsRandom::default()).await;
+            let _ = self.search_once(search, &mut pace).await;
         }
     }
 
-    fn new_dummy(&self, offered: &OfferedScheme, top: usize) -> Result<NewSearch, ClientError> {
-        self.new_search(offered, pacing::dummy_query(offered.scheme(), offered.params()), top)
+    fn new_dummy(&self, public: &PublicPart<'_>) -> Result<PreparedSearch, SecretQueryError> {
+        let offered = public.offered;
+        self.new_search(offered, pacing::dummy_query(offered.scheme(), offered.params()), public.top)
     }
 
     /// The departure of the requests of one question.
-    pub(crate) fn pace(&self, offered: &OfferedScheme, top: usize, ways: usize) -> Pace {
+    pub(crate) fn pace(&self, public: &PublicPart<'_>) -> Pace {
         let Some(clock) = self.clock.as_deref() else { return Pace::default() };
-        let between = (ways > 1).then(|| {
+        let between = (public.ways > 1).then(|| {
             let started = clock.now();
-            self.compile_dummy(offered);
-            std::hint::black_box(self.new_dummy(offered, top).is_ok());
+            self.compile_dummy(public.offered);
+            std::hint::black_box(self.new_dummy(public).is_ok());
             clock.now().saturating_sub(started)
         });
         // A sealed search has one step.
-        let steps = offered.scans().map(|instance| {
+        let steps = public.offered.scans().map(|instance| {
             let header_context = self.manifest.header_context();
-            pacing::interval(instance, header_context, top, clock)
+            pacing::interval(instance, header_context, public.top, clock)
         });
         Pace::new(steps.unwrap_or_default(), between)
     }
 
     /// Runs all searches. The first error is returned after the last search.
-    async fn find_ways(
+    async fn search_ways(
         &self,
-        first: PreparedSearch<'_>,
-        mut search: NewSearch,
-        wishes: &WishList,
-        ways: usize,
+        public: &PublicPart<'_>,
+        first: PreparedQuestion<'_>,
+        mut search: PreparedSearch,
+        ways_by: WaysBy,
     ) -> Result<Findings, ClientError> {
-        let offered = first.offered;
-        let mut pace = self.pace(offered, wishes.top, ways);
+        let mut pace = self.pace(public);
         let mut findings = Findings { server_failures: self.server_failures.clone(), ..Findings::default() };
-        let (mut prepared, mut held, mut failed) = (Some(first), vec![], None);
-        for way in 1..=ways {
-            let report = self.run(search, &mut pace, &mut OsRandom::default()).await;
-            let found = report.and_then(|report| findings.add(self, prepared.as_ref(), report, &held));
+        let (mut question, mut held, mut failed) = (Some(first), vec![], None);
+        for way in 1..=public.ways {
+            let report = self.search_once(search, &mut pace).await;
+            let found = report.and_then(|report| findings.add(self, question.as_ref(), report, &held));
             let found = found.unwrap_or_else(|error| {
                 failed.get_or_insert(error);
                 None
             });
-            if way == ways {
+            if way == public.ways {
                 break;
             }
-            let next = prepared
-                .take()
-                .zip(found)
-                .map(|(prepared, index)| self.next_way(prepared, &findings.found[index], wishes.ways_by));
-            let next = next.unwrap_or_else(|| {
-                self.compile_dummy(offered);
-                None
-            });
-            search = match next {
-                Some((next, also_held)) => {
-                    let search = self.new_search(offered, next.compiled.secret.clone(), wishes.top);
-                    held.extend(also_held);
-                    prepared = search.is_ok().then_some(next);
-                    search.or_else(|_| self.new_dummy(offered, wishes.top))?
-                }
-                None => self.new_dummy(offered, wishes.top)?,
+            let before = question.take().zip(found.map(|index| &findings.found[index]));
+            let next = self.next_way(public, before, ways_by, &mut held);
+            // Tables have been compiled once, whether there is a further way or not.
+            (question, search) = match next {
+                Some((question, search)) => (Some(question), search),
+                None => (None, self.new_dummy(public)?),
             };
         }
         match failed {
@@ -213,28 +190,35 @@ impl Client {
         }
     }
 
-    /// The next way and the columns that it holds in addition; `None` if no changed column can be
-    /// held. Tables are compiled exactly once.
+    /// The question and the search of the next way; `None` if no changed column can be held. Adds
+    /// the columns that it holds to `held`. Tables are compiled exactly once.
     fn next_way<'a>(
         &self,
-        before: PreparedSearch<'a>,
-        found: &Explanation,
+        public: &PublicPart<'_>,
+        before: Option<(PreparedQuestion<'a>, &Explanation)>,
         by: WaysBy,
-    ) -> Option<(PreparedSearch<'a>, Vec<String>)> {
-        let PreparedSearch { offered, profile, mut wishes, .. } = before;
-        let can_stay = |name: &&String| wishes.can_stay(name, profile.encoded());
-        let limit = if by == WaysBy::Feature { 1 } else { usize::MAX };
-        let held: Vec<String> = found.by_cost.iter().filter(can_stay).take(limit).cloned().collect();
-        if held.is_empty() {
-            self.compile_dummy(offered);
+        held: &mut Vec<String>,
+    ) -> Option<(PreparedQuestion<'a>, PreparedSearch)> {
+        let also_held: Vec<String> = before
+            .iter()
+            .flat_map(|(question, found)| {
+                let can_stay = |name: &&String| question.wishes.can_stay(name, question.profile.encoded());
+                let limit = if by == WaysBy::Feature { 1 } else { usize::MAX };
+                found.by_cost.iter().filter(can_stay).take(limit).cloned()
+            })
+            .collect();
+        let Some((mut question, _)) = before.filter(|_| !also_held.is_empty()) else {
+            self.compile_dummy(public.offered);
             return None;
-        }
-        for name in &held {
+        };
+        for name in &also_held {
             // The schema has these columns, so this does not fail.
-            let _ = wishes.hold(name);
+            let _ = question.wishes.hold(name);
         }
-        let compiled = compile(&wishes, profile.encoded(), offered).ok()?;
-        Some((PreparedSearch { offered, profile, wishes, compiled }, held))
+        question.compiled = compile(&question.wishes, question.profile.encoded(), public.offered).ok()?;
+        let search = self.new_search(public.offered, question.compiled.secret.clone(), public.top).ok()?;
+        held.extend(also_held);
+        Some((question, search))
     }
 }
 
@@ -243,7 +227,7 @@ impl Findings {
     fn add(
         &mut self,
         client: &Client,
-        prepared: Option<&PreparedSearch<'_>>,
+        question: Option<&PreparedQuestion<'_>>,
         report: SearchReport,
         held: &[String],
     ) -> Result<Option<usize>, ClientError> {
@@ -257,14 +241,14 @@ impl Findings {
         }
         self.lying_servers.extend(outcome.lying_servers);
         // A dummy search finds nothing.
-        let Some(prepared) = prepared else { return Ok(None) };
+        let Some(question) = question else { return Ok(None) };
         self.is_doubtful |= outcome.is_doubtful;
         let first = self.found.len();
         for near in &outcome.found {
-            let explanation = Explanation::new(&client.manifest, prepared, near)?;
+            let explanation = Explanation::new(&client.manifest, question, near)?;
             self.is_doubtful |= explanation.as_ref().is_none_or(|explanation| !explanation.confirmed);
             // Servers cannot filter by the number of changes, so the client does.
-            let explanation = explanation.filter(|explanation| prepared.compiled.accepts(explanation.decoded));
+            let explanation = explanation.filter(|explanation| question.compiled.accepts(explanation.decoded));
             self.found.extend(explanation.map(|explanation| Explanation { held: held.to_vec(), ..explanation }));
         }
         if held.is_empty() {

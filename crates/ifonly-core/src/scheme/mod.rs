@@ -41,6 +41,11 @@ pub struct Scheme {
 }
 
 impl Scheme {
+    /// Whether the scheme supports queries with these needs.
+    pub fn supports(&self, needs: Needs) -> bool {
+        self.supports_costs(needs.cost_model) && self.supports_constraint(needs.constraint)
+    }
+
     /// Whether the scheme supports costs of this kind. Tables express every cost; weights also
     /// express the squared distance.
     pub fn supports_costs(&self, wanted: CostModel) -> bool {
@@ -119,6 +124,32 @@ pub enum ConstraintKind {
     Scaled,
     /// Rows without a forbidden level; other rows reveal nothing.
     Table,
+}
+
+/// What a query needs of a scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// How it compares rows.
+    pub cost_model: CostModel,
+    /// Which rows may match.
+    pub constraint: ConstraintKind,
+}
+
+impl std::fmt::Display for Needs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let costs = match self.cost_model {
+            CostModel::Weighted => Some("weights"),
+            CostModel::Table => Some("cost tables"),
+            _ => None,
+        };
+        let constraint = match self.constraint {
+            ConstraintKind::Zeros | ConstraintKind::Scaled => Some("immutable features"),
+            ConstraintKind::Table => Some("permitted sets"),
+            ConstraintKind::None => None,
+        };
+        let parts: Vec<&str> = costs.into_iter().chain(constraint).collect();
+        f.write_str(&parts.join(" and "))
+    }
 }
 
 /// One phase of a scheme.

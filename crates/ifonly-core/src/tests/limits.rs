@@ -111,8 +111,8 @@ fn secret_queries_are_accepted_up_to_their_limits() {
         ("gated+", ok().gate_tables(vec![vec![false; 4], vec![false; 3]]), "permitted sets"),
     ] {
         let refused = secret.check(named(scheme), &params).unwrap_err();
-        let SecretQueryError::Unsupported { what: found, instead, .. } = refused else { panic!("{scheme}: {refused}") };
-        assert_eq!(found, what);
+        let SecretQueryError::Unsupported { needs, instead, .. } = refused else { panic!("{scheme}: {refused}") };
+        assert_eq!(needs.to_string(), what);
         assert_eq!(secret.check(named(instead), &params), Ok(()), "{instead} for {what}");
     }
 }

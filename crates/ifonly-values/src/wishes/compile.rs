@@ -62,7 +62,7 @@ impl Wishes {
         scheme: &'static Scheme,
         params: &Params,
     ) -> Result<CompiledWishes, WishError> {
-        self.check_supported(scheme)?;
+        self.check_supported(scheme, std::iter::empty())?;
         if own.len() != self.features.len() {
             return Err(SecretQueryError::Length { what: "x", have: own.len(), need: self.features.len() }.into());
         }

@@ -8,10 +8,9 @@
 //! [`SecretQuery`](ifonly_core::secret_query::SecretQuery) for a given scheme. It refuses
 //! impossible wishes before anything is sent.
 //!
-//! [`Wishes::smallest_scheme`] names the cheapest scheme that supports the wishes: squared
-//! distances need linear row functions, weights polynomial ones, everything else tables. Servers
-//! see which scheme is used, so a client must not choose it by the wishes. It uses the default
-//! scheme of the deployment or the scheme that the user chose openly.
+//! [`Wishes::needs`] says what they need of a scheme. Servers see which scheme is used, so a client
+//! must not choose it by the wishes. It uses the default scheme of the deployment or the scheme
+//! that the user chose openly.
 
 mod compile;
 mod error;
@@ -24,7 +23,7 @@ pub use metric::{Metric, UnknownMetric, Weight};
 pub use note::{CrossedLimit, WishNote};
 
 use crate::schema::{EncodedValue, Feature, Interval, LevelText, Schema, SchemaError, Value};
-use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme};
+use ifonly_core::scheme::{self, ConstraintKind, CostModel, Needs, Scheme};
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -314,9 +313,37 @@ impl Wishes {
         self.schema.named(name).is_ok_and(|mut indices| indices.all(stays))
     }
 
-    /// The cheapest scheme of one phase that supports these wishes.
-    pub fn smallest_scheme(&self) -> &'static Scheme {
-        scheme::smallest(self.required_cost_model(), self.required_constraint())
+    /// What the wishes need of a scheme.
+    pub fn needs(&self) -> Needs {
+        Needs { cost_model: self.required_cost_model(), constraint: self.required_constraint() }
+    }
+
+    /// Checks that a scheme supports the wishes. The error names one of `others` that does; if
+    /// there is none, the cheapest scheme that does.
+    pub fn check_supported(
+        &self,
+        scheme: &'static Scheme,
+        mut others: impl Iterator<Item = &'static Scheme>,
+    ) -> Result<(), WishError> {
+        let needs = self.needs();
+        if scheme.supports(needs) {
+            return Ok(());
+        }
+        let what = if scheme.supports_constraint(needs.constraint) {
+            match needs.cost_model {
+                CostModel::Table => UnsupportedWish::Costs,
+                _ => UnsupportedWish::Weights,
+            }
+        } else {
+            match needs.constraint {
+                ConstraintKind::Table => UnsupportedWish::Gates,
+                _ if self.has_several_ways => UnsupportedWish::Ways,
+                _ => UnsupportedWish::Immutable,
+            }
+        };
+        let able = others.find(|other| other.supports(needs));
+        let able = able.unwrap_or_else(|| scheme::smallest(needs.cost_model, needs.constraint));
+        Err(WishError::Unsupported { scheme: scheme.name, what, instead: able.name })
     }
 
     fn required_cost_model(&self) -> CostModel {
@@ -345,22 +372,6 @@ impl Wishes {
             ConstraintKind::Zeros
         } else {
             ConstraintKind::None
-        }
-    }
-
-    fn check_supported(&self, scheme: &'static Scheme) -> Result<(), WishError> {
-        let instead = self.smallest_scheme().name;
-        let refuse = |what| Err(WishError::Unsupported { scheme: scheme.name, what, instead });
-        match self.required_constraint() {
-            constraint if scheme.supports_constraint(constraint) => {}
-            ConstraintKind::Table => return refuse(UnsupportedWish::Gates),
-            _ if self.has_several_ways => return refuse(UnsupportedWish::Ways),
-            _ => return refuse(UnsupportedWish::Immutable),
-        }
-        match self.required_cost_model() {
-            model if scheme.supports_costs(model) => Ok(()),
-            CostModel::Table => refuse(UnsupportedWish::Costs),
-            _ => refuse(UnsupportedWish::Weights),
         }
     }
 
