@@ -7,7 +7,7 @@
 use crate::dot::limbs16::Width;
 use ifonly_algebra::field::Field;
 
-/// The layout of a row's values: their number, and the length of each in words and in bytes.
+/// The format of a row's values: their number, and the length of each in words and in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowValues {
     count: usize,
@@ -32,12 +32,12 @@ macro_rules! with_bytes {
 }
 
 impl RowValues {
-    /// The layout of `count` values below q.
+    /// The format of `count` values below q.
     pub(crate) fn reduced(field: &Field, count: usize) -> RowValues {
         RowValues { count, width: Width::of(field), bytes: field.bits().div_ceil(8) as usize }
     }
 
-    /// The layout of `count` values as kernels compute them: wide values are below q, narrow values
+    /// The format of `count` values as kernels compute them: wide values are below q, narrow values
     /// may be any word.
     pub(crate) fn scanned(field: &Field, count: usize) -> RowValues {
         let reduced = RowValues::reduced(field, count);

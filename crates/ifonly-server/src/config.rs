@@ -296,13 +296,13 @@ impl Config {
             ("limits.answer_seconds", limits.answer_seconds),
             ("shards.stall_seconds", self.shards.as_ref().map_or(1, |shards| shards.stall_seconds)),
         ];
-        let PeerLimits { sessions, waiting, join_seconds, slot_seconds, session_seconds } =
+        let PeerLimits { sessions, waiting, join_seconds, queue_seconds, session_seconds } =
             self.peers.as_ref().map_or_else(PeerLimits::default, |peers| peers.limits);
         let peers = [
             ("peers.limits.sessions", sessions as u64),
             ("peers.limits.waiting", waiting as u64),
             ("peers.limits.join_seconds", join_seconds),
-            ("peers.limits.slot_seconds", slot_seconds),
+            ("peers.limits.queue_seconds", queue_seconds),
             ("peers.limits.session_seconds", session_seconds),
         ];
         // These may be 0: no grace period after a reload, and no wait at a stop.

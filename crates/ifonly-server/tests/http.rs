@@ -140,7 +140,7 @@ async fn a_full_admission_queue_refuses_requests_with_retry_after() {
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[header::RETRY_AFTER], "7");
     assert_eq!(problem(response.body()), "overloaded");
-    // Finished requests free their slots.
+    // Finished requests free their places in the queue.
     lock.unlock().unwrap();
     for task in blocked {
         assert_eq!(task.await.unwrap().status(), StatusCode::OK);

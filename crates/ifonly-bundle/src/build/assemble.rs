@@ -5,7 +5,7 @@ use crate::build::parts::{LevelCounts, PartFiles, SigningJob};
 use crate::build::report::BundleSizes;
 use crate::build::signing_key::SigningKeyFile;
 use crate::error::BuildError;
-use crate::format::layout;
+use crate::format::files;
 use crate::format::write::{OutputKind, ScratchDir, StagingDir};
 use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, report_progress};
 use crate::options::BuildOptions;
@@ -39,11 +39,11 @@ pub(crate) fn assemble(
     let length = signing.text_length + SIGNATURE_LENGTH;
     let staging = StagingDir::new(&options.output, OutputKind::Bundle, options.replace)?;
     let directory = staging.directory();
-    let rows_path = options.output.join(layout::ROWS);
+    let rows_path = options.output.join(files::ROWS);
     let of_rows = |error| BuildError::of_rows(error, &rows_path);
-    let mut store = RowWriter::new(directory.file(layout::ROWS)?, &max_levels, rows).map_err(of_rows)?;
-    let mut records = directory.file(layout::RECORDS)?;
-    records.write(&layout::records_header(rows, length))?;
+    let mut store = RowWriter::new(directory.file(files::ROWS)?, &max_levels, rows).map_err(of_rows)?;
+    let mut records = directory.file(files::RECORDS)?;
+    records.write(&files::records_header(rows, length))?;
     let mut done = 0;
     let mut report =
         |done: u64| report_progress(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows as u64 });
@@ -74,12 +74,12 @@ pub(crate) fn assemble(
     report(done)?;
     let (rows_hash, rows_bytes) = store.finish().map_err(of_rows)?.finish()?;
     let (records_hash, records_bytes) = records.finish()?;
-    let mut file = directory.file(layout::MANIFEST)?;
+    let mut file = directory.file(files::MANIFEST)?;
     file.write(manifest.json().as_bytes())?;
     let (manifest_hash, manifest_bytes) = file.finish()?;
-    let hashes = [(layout::MANIFEST, manifest_hash), (layout::ROWS, rows_hash), (layout::RECORDS, records_hash)];
-    let mut file = directory.file(layout::CHECKSUMS)?;
-    file.write(layout::checksums(&hashes).as_bytes())?;
+    let hashes = [(files::MANIFEST, manifest_hash), (files::ROWS, rows_hash), (files::RECORDS, records_hash)];
+    let mut file = directory.file(files::CHECKSUMS)?;
+    file.write(files::checksums(&hashes).as_bytes())?;
     file.finish()?;
     key_file.save_then(|| staging.commit(options.replace))?;
     Ok(BundleSizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes })

@@ -11,7 +11,7 @@ use crate::columns::schema_file::{FeatureOverrides, MissingPolicy, Scalar, Scale
 use crate::columns::stats::{ColumnStats, Median};
 use crate::columns::table_stats::TableStats;
 use crate::error::{BuildError, counted};
-use crate::format::layout;
+use crate::format::files;
 use crate::options::BuildOptions;
 use ifonly_core::params::Params;
 use ifonly_values::manifest::MAX_LEVELS;
@@ -67,7 +67,7 @@ impl ColumnRequests<'_> {
             missing && self.missing(*index) == MissingPolicy::Drop
         };
         Ok(EncodingPlan {
-            text_length: layout::record_length(indices.iter().map(|index| table.stats[*index].longest)),
+            text_length: files::record_length(indices.iter().map(|index| table.stats[*index].longest)),
             required: indices.into_iter().filter(drops).collect(),
             rows: table.rows,
             accepted: table.accepted,

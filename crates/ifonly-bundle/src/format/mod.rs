@@ -1,7 +1,7 @@
-//! The bundle on disk: byte layout, writing, opening, splitting into parts for shards, and a
+//! The bundle on disk: files, writing, opening, splitting into parts for shards, and a
 //! summary of the manifest.
 
-pub(crate) mod layout;
+pub(crate) mod files;
 pub(crate) mod open;
 pub(crate) mod split;
 pub(crate) mod summary;

@@ -5,9 +5,9 @@
 //! `ifonly_scan::FileBytes`).
 
 use crate::error::{BuildError, OpenError, counted};
-use crate::format::layout::RECORDS_HEADER;
+use crate::format::files::RECORDS_HEADER;
 use crate::format::write::HashingWriter;
-use crate::format::{layout, split};
+use crate::format::{files, split};
 use ifonly_algebra::row_function::RowsError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
@@ -119,10 +119,10 @@ impl Bundle {
         let mut rows_hash = HashingWriter::new(io::sink());
         let mut records_hash = HashingWriter::new(io::sink());
         let hashed = rows.write_to(&mut rows_hash).and_then(|()| {
-            records_hash.write_all(&layout::records_header(count, length))?;
+            records_hash.write_all(&files::records_header(count, length))?;
             records_hash.write_all(&records)
         });
-        hashed.map_err(|source| BuildError::Io { action: "hash", path: layout::ROWS.into(), source })?;
+        hashed.map_err(|source| BuildError::Io { action: "hash", path: files::ROWS.into(), source })?;
         let hashes = [blake3::hash(manifest.json().as_bytes()), rows_hash.hash(), records_hash.hash()];
         let data_digest = data_digest(&hashes);
         Ok(Bundle { manifest, rows, records: Arc::new(Records::Memory(records)), data_digest })
@@ -170,7 +170,7 @@ pub(crate) fn checked_rows(
     count: usize,
     hash: &blake3::Hash,
 ) -> Result<RowStore, OpenError> {
-    let path = directory.join(layout::ROWS);
+    let path = directory.join(files::ROWS);
     let length = RowStore::serialised_length(&manifest.schema().max_levels(), count);
     let rows = RowStore::from_bytes(checked_file(&path, length, hash)?)
         .map_err(|error| OpenError::Malformed { path: path.clone(), reason: describe(error, manifest) })?;
@@ -185,10 +185,10 @@ pub(crate) fn checked_records(
     count: usize,
     hash: &blake3::Hash,
 ) -> Result<FileBytes, OpenError> {
-    let path = directory.join(layout::RECORDS);
+    let path = directory.join(files::RECORDS);
     let length = manifest.record_length();
-    let records = checked_file(&path, layout::records_length(count, length), hash)?;
-    if records.as_ref().starts_with(&layout::records_header(count, length)) {
+    let records = checked_file(&path, files::records_length(count, length), hash)?;
+    if records.as_ref().starts_with(&files::records_header(count, length)) {
         Ok(records)
     } else {
         Err(contradicts(path))
@@ -225,11 +225,11 @@ fn describe(error: StoreError, manifest: &Manifest) -> String {
 
 /// BLAKE3 hashes of the manifest, the rows and the records.
 pub(crate) type Hashes = [blake3::Hash; 3];
-const HASHED_FILES: [&str; 3] = [layout::MANIFEST, layout::ROWS, layout::RECORDS];
+const HASHED_FILES: [&str; 3] = [files::MANIFEST, files::ROWS, files::RECORDS];
 
 /// The text of the file `checksums`.
 pub(crate) fn checksums_text(hashes: &Hashes) -> String {
-    layout::checksums(&HASHED_FILES.into_iter().zip(*hashes).collect::<Vec<_>>())
+    files::checksums(&HASHED_FILES.into_iter().zip(*hashes).collect::<Vec<_>>())
 }
 
 pub(crate) fn data_digest(hashes: &Hashes) -> [u8; 32] {
@@ -242,7 +242,7 @@ pub(crate) fn data_digest(hashes: &Hashes) -> [u8; 32] {
 
 pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), OpenError> {
     const MAX_CHECKSUMS: u64 = 1 << 10;
-    let path = directory.join(layout::CHECKSUMS);
+    let path = directory.join(files::CHECKSUMS);
     if !path.exists() && split::is_split(directory) {
         let (part, frontend) = (directory.join("part-0"), directory.join("frontend"));
         let reason = format!(
@@ -253,12 +253,12 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
         return Err(OpenError::Malformed { path: directory.into(), reason });
     }
     let text = read_private(&path, MAX_CHECKSUMS)?;
-    let hashes = std::str::from_utf8(&text).ok().and_then(|text| layout::parse_checksums(text, HASHED_FILES));
+    let hashes = std::str::from_utf8(&text).ok().and_then(|text| files::parse_checksums(text, HASHED_FILES));
     let hashes = hashes.ok_or_else(|| OpenError::Malformed {
         path: path.clone(),
         reason: "not a valid list of checksums; copy the bundle again".into(),
     })?;
-    let path = directory.join(layout::MANIFEST);
+    let path = directory.join(files::MANIFEST);
     let json = read_limited(&path, MAX_JSON as u64)?;
     if blake3::hash(&json) != hashes[0] {
         return Err(OpenError::Checksum { path });

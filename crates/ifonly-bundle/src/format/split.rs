@@ -18,7 +18,7 @@
 use crate::error::{BuildError, OpenError, counted};
 use crate::format::open::{Bundle, Hashes, Records};
 use crate::format::write::{OutputKind, PrivateDir, StagingDir};
-use crate::format::{layout, open, write};
+use crate::format::{files, open, write};
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub(crate) fn why_not_a_bundle(directory: &Path) -> Option<&'static str> {
             "this is one part of a bundle, which only a shard can serve; open the complete bundle, or start a shard",
         );
     }
-    let rows = directory.join(layout::ROWS).exists() || directory.join(layout::RECORDS).exists();
+    let rows = directory.join(files::ROWS).exists() || directory.join(files::RECORDS).exists();
     (!rows).then_some(
         "this directory has no rows: it is for a frontend with shards; configure the shards, or open the complete bundle",
     )
@@ -62,7 +62,7 @@ pub(crate) fn why_not_a_bundle(directory: &Path) -> Option<&'static str> {
 
 /// Whether a directory has the output of [`Bundle::split`].
 pub(crate) fn is_split(directory: &Path) -> bool {
-    directory.join("part-0").join(PART).is_file() && directory.join(FRONTEND).join(layout::CHECKSUMS).is_file()
+    directory.join("part-0").join(PART).is_file() && directory.join(FRONTEND).join(files::CHECKSUMS).is_file()
 }
 
 /// Whether a directory has the output of [`Bundle::split`] and nothing else.
@@ -199,11 +199,11 @@ impl BundlePart {
 
     fn write(&self, directory: &PrivateDir, checksums: &[u8]) -> Result<(), BuildError> {
         write_metadata(directory, self.manifest(), checksums)?;
-        let mut rows = directory.file(layout::ROWS)?;
+        let mut rows = directory.file(files::ROWS)?;
         let path = rows.path().to_owned();
         self.rows.write_to(&mut rows).map_err(|source| BuildError::Io { action: "write", path, source })?;
-        let mut records = directory.file(layout::RECORDS)?;
-        records.write(&layout::records_header(self.rows.rows(), self.manifest().record_length()))?;
+        let mut records = directory.file(files::RECORDS)?;
+        records.write(&files::records_header(self.rows.rows(), self.manifest().record_length()))?;
         for record in self.records() {
             records.write(record)?;
         }
@@ -225,7 +225,7 @@ impl BundlePart {
 
 /// Writes the manifest and the checksums of a bundle.
 fn write_metadata(directory: &PrivateDir, manifest: &Manifest, checksums: &[u8]) -> Result<(), BuildError> {
-    for (name, bytes) in [(layout::MANIFEST, manifest.json().as_bytes()), (layout::CHECKSUMS, checksums)] {
+    for (name, bytes) in [(files::MANIFEST, manifest.json().as_bytes()), (files::CHECKSUMS, checksums)] {
         let mut file = directory.file(name)?;
         file.write(bytes)?;
         file.finish()?;

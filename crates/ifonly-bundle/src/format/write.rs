@@ -2,7 +2,7 @@
 //! directory beside the target, which is then renamed. Only the owner can read the files.
 
 use crate::error::BuildError;
-use crate::format::{layout, split};
+use crate::format::{files, split};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) enum OutputKind {
 impl OutputKind {
     fn exists_at(self, target: &Path) -> bool {
         match self {
-            OutputKind::Bundle => target.join(layout::CHECKSUMS).is_file(),
+            OutputKind::Bundle => target.join(files::CHECKSUMS).is_file(),
             OutputKind::Parts => split::is_only_split(target),
         }
     }

@@ -15,7 +15,7 @@ use crate::columns::infer::ColumnEvidence;
 use crate::columns::schema_file::{FeatureOverrides, Scalar};
 use crate::columns::stats::{ColumnStats, Median, RowLocation};
 use crate::error::{BuildError, FileLocation};
-use crate::format::layout;
+use crate::format::files;
 use ifonly_values::manifest::{GROUP_METHOD, GroupTerms};
 use ifonly_values::record::{self, GroupFacts};
 use ifonly_values::schema::{Feature, FeatureKind, OneHot, Schema, Value};
@@ -126,7 +126,7 @@ impl Publication<'_> {
         for one in all {
             longest.iter_mut().zip(texts(one)).for_each(|(most, text)| *most = text.len().max(*most));
         }
-        let text_length = layout::record_length(longest);
+        let text_length = files::record_length(longest);
         let mut counts = LevelCounts::new(&schema);
         (counts.read, counts.accepted) = (self.plan.rows, self.plan.accepted);
         let mut to = files.create()?;

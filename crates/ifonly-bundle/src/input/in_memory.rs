@@ -3,7 +3,7 @@
 
 use crate::columns::deviation::with_deviations;
 use crate::error::{BuildError, FileLocation, counted};
-use crate::format::layout;
+use crate::format::files;
 use crate::format::open::Bundle;
 use ifonly_scan::RowStoreBuilder;
 use ifonly_values::manifest::{Manifest, ManifestError};
@@ -28,7 +28,7 @@ impl Bundle {
         for row in rows {
             longest.iter_mut().zip(row.as_ref()).for_each(|(max, text)| *max = text.as_ref().len().max(*max));
         }
-        let length = layout::record_length(longest);
+        let length = files::record_length(longest);
         let mut store = RowStoreBuilder::new(&schema.max_levels(), rows.len()).map_err(store_error)?;
         let mut records = Vec::with_capacity(length * rows.len());
         let mut histograms: Vec<Vec<u64>> =

@@ -1,4 +1,4 @@
-//! Circuit programs: gates on whole registers, sorted into circuit rounds, and the memory slot of
+//! Circuit programs: gates on whole registers, sorted into circuit rounds, and the memory range of
 //! every register.
 //!
 //! A register holds the replicated sharing of some words: the component of this server and that of
@@ -65,7 +65,7 @@ impl XorSum {
     pub(crate) fn of<const N: usize>(terms: [XorTerm; N]) -> XorSum {
         const { assert!(N <= 5) };
         let mut sum = XorSum::default();
-        sum.terms.iter_mut().zip(terms).for_each(|(slot, term)| *slot = Some(term));
+        sum.terms.iter_mut().zip(terms).for_each(|(to, term)| *to = Some(term));
         sum
     }
 
@@ -116,9 +116,9 @@ impl Gate {
     }
 }
 
-/// Memory slot of a register.
+/// Memory range of a register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RegisterSlot {
+pub(crate) struct RegisterRange {
     pub(crate) offset: usize,
     pub(crate) words: usize,
     pub(crate) lanes: u32,
@@ -143,7 +143,7 @@ impl CircuitRound {
 #[derive(Debug)]
 pub(crate) struct CircuitProgram {
     pub(crate) rounds: Vec<CircuitRound>,
-    slots: Vec<RegisterSlot>,
+    ranges: Vec<RegisterRange>,
     /// Words of memory for one component of all registers.
     pub(crate) memory: usize,
     /// Words of an input plane.
@@ -153,12 +153,12 @@ pub(crate) struct CircuitProgram {
 }
 
 impl CircuitProgram {
-    pub(crate) fn slot(&self, wire: Wire) -> RegisterSlot {
-        self.slots[wire.0 as usize]
+    pub(crate) fn range(&self, wire: Wire) -> RegisterRange {
+        self.ranges[wire.0 as usize]
     }
 
-    pub(crate) fn register(&self, number: u32) -> RegisterSlot {
-        self.slots[number as usize]
+    pub(crate) fn register(&self, number: u32) -> RegisterRange {
+        self.ranges[number as usize]
     }
 
     /// Memory of this server's input planes at the start, in order.
@@ -173,13 +173,13 @@ impl CircuitProgram {
     }
 
     /// The input planes of one bit: own input, inputs of the peers.
-    pub(crate) fn inputs(&self, bit: u8) -> [RegisterSlot; 2] {
-        [bit.into(), self.bits + usize::from(bit)].map(|number| self.slots[number])
+    pub(crate) fn inputs(&self, bit: u8) -> [RegisterRange; 2] {
+        [bit.into(), self.bits + usize::from(bit)].map(|number| self.ranges[number])
     }
 
     /// Memory offset of the first word that a gate writes.
     pub(crate) fn target(&self, gate: &Gate) -> usize {
-        self.slots[gate.target as usize].offset + gate.first
+        self.ranges[gate.target as usize].offset + gate.first
     }
 }
 
@@ -306,16 +306,16 @@ impl CircuitBuilder {
                 freed.push(number);
             }
         }
-        let mut slots: Vec<RegisterSlot> =
-            self.registers.iter().map(|r| RegisterSlot { offset: 0, words: r.words, lanes: r.lanes }).collect();
+        let mut ranges: Vec<RegisterRange> =
+            self.registers.iter().map(|r| RegisterRange { offset: 0, words: r.words, lanes: r.lanes }).collect();
         // Inputs are allocated first, so they are at the start of the memory and in order.
         let mut heap = Heap::default();
         for (allocated, freed) in allocated.iter().zip(&freed) {
-            allocated.iter().for_each(|&number| slots[number].offset = heap.allocate(slots[number].words));
-            freed.iter().for_each(|&number| heap.free(slots[number].offset, slots[number].words));
+            allocated.iter().for_each(|&number| ranges[number].offset = heap.allocate(ranges[number].words));
+            freed.iter().for_each(|&number| heap.free(ranges[number].offset, ranges[number].words));
         }
-        let plane_words = slots.first().map_or(0, |slot| slot.words);
-        CircuitProgram { rounds, slots, memory: heap.end, plane_words, bits: self.bits }
+        let plane_words = ranges.first().map_or(0, |range| range.words);
+        CircuitProgram { rounds, ranges, memory: heap.end, plane_words, bits: self.bits }
     }
 }
 

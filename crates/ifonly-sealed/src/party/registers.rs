@@ -77,7 +77,7 @@ impl ShareRegisters {
         out.fill(if sum.one { one } else { 0 });
         for term in sum.terms() {
             let beyond = if term.beyond { one } else { 0 };
-            let slot = match term.source {
+            let range = match term.source {
                 Operand::Input { server, bit } => {
                     let [own, peers] = program.inputs(bit);
                     match ((usize::from(server) + 3 - self.server) % 3, component) {
@@ -90,7 +90,7 @@ impl ShareRegisters {
                 Operand::Register(number) => program.register(number),
             };
             let memory = if component == ShareComponent::Mine { &self.mine } else { &self.next };
-            add(&memory[slot.offset..slot.offset + slot.words], slot.lanes, term.read, beyond, first, out);
+            add(&memory[range.offset..range.offset + range.words], range.lanes, term.read, beyond, first, out);
         }
     }
 

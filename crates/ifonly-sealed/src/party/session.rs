@@ -191,8 +191,11 @@ impl Party {
     pub fn selection(&self, rank: usize) -> Result<Vec<u8>, SealedError> {
         self.require_finished()?;
         let winner = self.circuit.winners.get(rank).ok_or(SealedError::Misuse("the search has fewer ranks"))?;
-        let slot = self.circuit.program.slot(winner.chosen);
-        Ok(planes::to_row_order(&self.circuit.params, &self.shares.component()[slot.offset..slot.offset + slot.words]))
+        let range = self.circuit.program.range(winner.chosen);
+        Ok(planes::to_row_order(
+            &self.circuit.params,
+            &self.shares.component()[range.offset..range.offset + range.words],
+        ))
     }
 
     /// The answer to the client: for each rank this server's component of match bit, cost and
@@ -209,7 +212,7 @@ impl Party {
         for ((winner, sum), masks) in
             self.circuit.winners.iter().zip(sums).zip(self.answer_masks.chunks(params.answer_words()))
         {
-            let bit = |wire| self.shares.component()[self.circuit.program.slot(wire).offset] & 1;
+            let bit = |wire| self.shares.component()[self.circuit.program.range(wire).offset] & 1;
             let cost = winner.cost.iter().enumerate().fold(0, |cost, (i, &wire)| cost | bit(wire) << (i + 1));
             let used = lane_mask(params.cost_bits as u32 + 1);
             answer.extend(((bit(winner.matches) | cost) ^ masks[0] & used).to_le_bytes());

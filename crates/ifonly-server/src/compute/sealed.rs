@@ -80,7 +80,7 @@ impl LoadedBundle {
 }
 
 /// Whether a message asks for a sealed search. A sealed search waits for other servers, so it takes
-/// no slot of the admission queue but a place among the sessions ([`crate::peers`]).
+/// no place in the admission queue but one among the sessions ([`crate::peers`]).
 pub(crate) fn is_sealed(message: &Message) -> bool {
     message.header.scheme == SCHEME.name
 }

@@ -8,7 +8,7 @@
 //! The pool may [evict](crate::limits::eviction) a connection that waits for its client.
 
 use crate::config::Limits;
-use crate::limits::eviction::PoolSlot;
+use crate::limits::eviction::PoolEntry;
 use http_body::{Body, Frame, SizeHint};
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     address: IpAddr,
-    slot: PoolSlot,
+    entry: PoolEntry,
     state: watch::Sender<State>,
     closed: Notify,
 }
@@ -39,9 +39,9 @@ struct State {
 
 impl ClientConnection {
     /// A new connection from this address.
-    pub(crate) fn new(address: IpAddr, slot: PoolSlot) -> Arc<ClientConnection> {
+    pub(crate) fn new(address: IpAddr, entry: PoolEntry) -> Arc<ClientConnection> {
         let state = State { requests: 0, had_request: false, since: Instant::now() };
-        Arc::new(ClientConnection { address, slot, state: watch::Sender::new(state), closed: Notify::new() })
+        Arc::new(ClientConnection { address, entry, state: watch::Sender::new(state), closed: Notify::new() })
     }
 
     /// The address of the client, for limits per address.
@@ -64,7 +64,7 @@ impl ClientConnection {
 
     /// Marks the connection as busy while the server computes for it, so that it is not evicted.
     pub(crate) fn begin_work(self: &Arc<ClientConnection>) -> BusyGuard {
-        self.slot.begin_task();
+        self.entry.begin_task();
         BusyGuard(self.clone())
     }
 
@@ -72,7 +72,7 @@ impl ClientConnection {
     pub(crate) async fn ended(&self, limits: &Limits) {
         tokio::select! {
             () = self.closed.notified() => {}
-            () = self.slot.evicted() => {}
+            () = self.entry.evicted() => {}
             () = self.timed_out(limits) => {}
         }
     }
@@ -115,7 +115,7 @@ pub(crate) struct BusyGuard(Arc<ClientConnection>);
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        self.0.slot.end_task();
+        self.0.entry.end_task();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The listener: accepts connections, serves them, and handles reload and shutdown.
 //!
-//! A connection gets a slot and a TLS handshake. It is then served over HTTP/1.1 or HTTP/2 until a
+//! A connection gets an entry in a pool and a TLS handshake. It is then served over HTTP/1.1 or HTTP/2 until a
 //! limit of `connection` ends it. On shutdown the listener closes first, running requests get
 //! `shutdown_seconds` to finish, and the server drops the rest.
 
@@ -170,7 +170,7 @@ async fn accept(
     stop: impl Future<Output = ()>,
 ) -> GracefulShutdown {
     let graceful = GracefulShutdown::new();
-    let slots = EvictingPool::new(app.limits.connections as u64);
+    let pool = EvictingPool::new(app.limits.connections as u64);
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -183,7 +183,7 @@ async fn accept(
                 // The usual reason is that the process is out of file descriptors: close an idle
                 // connection, and wait until it is closed.
                 tracing::warn!(%error, "cannot accept a connection");
-                slots.evict_one();
+                pool.evict_one();
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -191,8 +191,8 @@ async fn accept(
         let address = rate_limit_key(address.ip());
         // A full pool evicts an idle connection. If all connections are busy, the new one is
         // closed.
-        let Some(slot) = slots.enter(address, 1) else { continue };
-        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, slot));
+        let Some(entry) = pool.enter(address, 1) else { continue };
+        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, entry));
         let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
         let (router, app) = (router.clone(), app.clone());
         tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! A response body that a blocking thread writes and the HTTP connection reads.
 //!
 //! Bytes that the connection has not read yet stay in memory, and the response has a
-//! [slot](crate::limits::eviction) for them. [`watch`] ends responses that the client does not
+//! [entry](crate::limits::eviction) for them. [`watch`] ends responses that the client does not
 //! read. A writer whose buffer fits the whole response never waits. A writer with a smaller buffer
 //! waits for the reader; before that it calls a callback that releases the permit to compute.
 

@@ -16,7 +16,7 @@ use crate::http::problem::Problem;
 use crate::http::response_body;
 use crate::http::response_body::{ResponseBody, ResponseProgress};
 use crate::limits::admission::{AdmissionQueue, RunPermit};
-use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::limits::eviction::{EvictingPool, PoolEntry};
 use crate::metrics::Metrics;
 use crate::peers::PeerNetwork;
 use axum::Router;
@@ -242,15 +242,15 @@ async fn admit(
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
     let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
     let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
-    // An overloaded server refuses the request before it reads the body. The queue slot itself is
-    // taken after the upload, so that no slot waits for the network.
+    // An overloaded server refuses the request before it reads the body. It enters the queue only
+    // after the upload, so that no place in the queue waits for the network.
     drop(app.admission.enter(address).ok_or(overloaded.clone())?);
-    let slot = app.buffers.enter(address, content_length.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
+    let entry = app.buffers.enter(address, content_length.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
     let body = tokio::select! {
         body = read(&app.limits, request.into_body(), limit) => body?,
-        () = slot.evicted() => return Err(overloaded),
+        () = entry.evicted() => return Err(overloaded),
     };
-    drop(slot);
+    drop(entry);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
     let busy = connection.as_ref().map(ClientConnection::begin_work);
     let message = Message::decode(&body).map_err(Refusal::from)?;
@@ -261,11 +261,11 @@ async fn admit(
         app.metrics.bytes_out.fetch_add(response.len() as u64, Ordering::Relaxed);
         return Ok((response.len(), Body::from(response)));
     }
-    let slot = app.admission.enter(address).ok_or(overloaded.clone())?;
+    let queued = app.admission.enter(address).ok_or(overloaded.clone())?;
     let queue_timeout = Duration::from_secs(app.limits.queue_seconds);
-    let permit = tokio::time::timeout(queue_timeout, slot.run()).await.ok().flatten().ok_or(overloaded)?;
+    let permit = tokio::time::timeout(queue_timeout, queued.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let guard = ComputeGuard { _permit: permit, _busy: busy, slot: None };
+    let guard = ComputeGuard { _permit: permit, _busy: busy, entry: None };
     let task = AnswerTask { app: app.clone(), route, pass, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
@@ -302,12 +302,12 @@ async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Pr
 struct ComputeGuard {
     _permit: RunPermit,
     _busy: Option<BusyGuard>,
-    slot: Option<Arc<PoolSlot>>,
+    entry: Option<Arc<PoolEntry>>,
 }
 
 impl Drop for ComputeGuard {
     fn drop(&mut self) {
-        self.slot.iter().for_each(|slot| slot.end_task());
+        self.entry.iter().for_each(|entry| entry.end_task());
     }
 }
 
@@ -327,14 +327,14 @@ type Head = oneshot::Sender<Result<(usize, ResponseBody), Problem>>;
 /// Closes the connection if the client does not read the response, or if the response was evicted.
 async fn watch_response(
     progress: Arc<ResponseProgress>,
-    slot: Arc<PoolSlot>,
+    entry: Arc<PoolEntry>,
     connection: Option<Arc<ClientConnection>>,
     app: Arc<AppState>,
 ) {
     let [stall, limit] = [app.limits.stall_seconds, app.limits.answer_seconds].map(Duration::from_secs);
     let finished = tokio::select! {
         watched = response_body::watch(&progress, stall, limit) => watched.is_continue(),
-        () = slot.evicted() => false,
+        () = entry.evicted() => false,
     };
     if let Some(connection) = connection.filter(|_| !finished) {
         app.metrics.stalled.fetch_add(1, Ordering::Relaxed);
@@ -378,8 +378,8 @@ impl AnswerTask {
         let capacity = loaded.database().buffer_capacity(length, self.app.limits.buffer_megabytes);
         let limit = Duration::from_secs(self.app.limits.answer_seconds);
         let (mut writer, reader, progress) = response_body::body(length, capacity, limit);
-        let slot = Arc::new(self.app.buffers.enter_busy(self.address, length as u64));
-        guard.slot = Some(slot.clone());
+        let entry = Arc::new(self.app.buffers.enter_busy(self.address, length as u64));
+        guard.entry = Some(entry.clone());
         let mut guard = Some(guard);
         // A failure before the first byte still becomes a problem document.
         let mut unsent_head = Some((head, reader));
@@ -388,8 +388,8 @@ impl AnswerTask {
                 if head.send(Ok((length, reader))).is_err() {
                     return ControlFlow::Break(());
                 }
-                let (slot, connection) = (slot.clone(), self.connection.clone());
-                tokio::spawn(watch_response(progress.clone(), slot, connection, self.app.clone()));
+                let (entry, connection) = (entry.clone(), self.connection.clone());
+                tokio::spawn(watch_response(progress.clone(), entry, connection, self.app.clone()));
             }
             // A writer that waits for its reader depends on the network, so it returns its permit.
             writer.send(bytes, || drop(guard.take()))

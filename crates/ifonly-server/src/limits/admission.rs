@@ -1,9 +1,9 @@
 //! The admission queue: a limit on running and queued requests.
 //!
-//! A request takes a [`QueueSlot`] when its message has arrived, and exchanges it for a
+//! A request takes a [`QueueEntry`] when its message has arrived, and exchanges it for a
 //! [`RunPermit`] before the scan. The permit is returned before the response is sent, so no client
-//! can hold a slot or a permit by reading or writing slowly. One address gets only a share of all
-//! slots. A request without a slot is refused with `overloaded` and Retry-After.
+//! can hold a place or a permit by reading or writing slowly. One address gets only a share of all
+//! places. A request without a place is refused with `overloaded` and Retry-After.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -56,7 +56,7 @@ impl Drop for AddressQuota {
 
 /// The right to wait for a [`RunPermit`].
 #[derive(Debug)]
-pub(crate) struct QueueSlot {
+pub(crate) struct QueueEntry {
     admitted: OwnedSemaphorePermit,
     quota: AddressQuota,
     running: Arc<Semaphore>,
@@ -85,12 +85,12 @@ impl AdmissionQueue {
         }
     }
 
-    /// A slot for a request from this address, or `None` if the queue or the share of the address
+    /// A place for a request from this address, or `None` if the queue or the share of the address
     /// is full.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<QueueSlot> {
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<QueueEntry> {
         let quota = AddressQuota::take(&self.addresses, address)?;
         let admitted = self.admitted.clone().try_acquire_owned().ok()?;
-        Some(QueueSlot { admitted, quota, running: self.running.clone() })
+        Some(QueueEntry { admitted, quota, running: self.running.clone() })
     }
 
     /// Running requests.
@@ -104,7 +104,7 @@ impl AdmissionQueue {
     }
 }
 
-impl QueueSlot {
+impl QueueEntry {
     /// Waits for a permit, in order of arrival. The semaphore is never closed, so the result is
     /// always `Some`.
     pub(crate) async fn run(self) -> Option<RunPermit> {
@@ -135,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn one_address_cannot_take_all_slots() {
+    fn one_address_cannot_take_all_places() {
         let queue = AdmissionQueue::new(2, 6, 50);
-        let mut first: Vec<QueueSlot> = std::iter::from_fn(|| queue.enter(FIRST)).collect();
+        let mut first: Vec<QueueEntry> = std::iter::from_fn(|| queue.enter(FIRST)).collect();
         assert_eq!(first.len(), 4);
-        let second: Vec<QueueSlot> = std::iter::from_fn(|| queue.enter(SECOND)).collect();
+        let second: Vec<QueueEntry> = std::iter::from_fn(|| queue.enter(SECOND)).collect();
         assert_eq!((second.len(), queue.admitted()), (4, 8));
         first.pop();
         assert!(queue.enter(FIRST).is_some());
         drop((first, second));
         assert!(queue.addresses.admitted.lock().unwrap().is_empty());
-        // An address always gets one slot, however small its share.
+        // An address always gets one place, however small its share.
         assert!(AdmissionQueue::new(1, 0, 1).enter(FIRST).is_some());
     }
 }

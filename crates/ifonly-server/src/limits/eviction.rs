@@ -46,7 +46,7 @@ struct Entry {
 
 /// An entry of the pool; dropping it frees its capacity.
 #[derive(Debug)]
-pub(crate) struct PoolSlot {
+pub(crate) struct PoolEntry {
     pool: Arc<EvictingPool>,
     number: u64,
     evicted: Arc<Notify>,
@@ -58,17 +58,17 @@ impl EvictingPool {
     }
 
     /// Adds a waiting entry. Returns `None` only if the pool is full and all its entries are busy.
-    pub(crate) fn enter(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> Option<PoolSlot> {
+    pub(crate) fn enter(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> Option<PoolEntry> {
         let mut entries = self.lock();
-        entries.make_room(self.capacity, size).then(|| self.slot(&mut entries, address, size, 0))
+        entries.make_room(self.capacity, size).then(|| self.entry(&mut entries, address, size, 0))
     }
 
     /// Adds a busy entry for a response that is being computed. It may exceed the capacity: the
     /// admission queue limits the number of busy entries.
-    pub(crate) fn enter_busy(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolSlot {
+    pub(crate) fn enter_busy(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolEntry {
         let mut entries = self.lock();
         entries.make_room(self.capacity, size);
-        self.slot(&mut entries, address, size, 1)
+        self.entry(&mut entries, address, size, 1)
     }
 
     /// Evicts one waiting entry, if there is one.
@@ -81,12 +81,12 @@ impl EvictingPool {
         self.lock().used
     }
 
-    fn slot(self: &Arc<EvictingPool>, entries: &mut Entries, address: IpAddr, size: u64, tasks: usize) -> PoolSlot {
+    fn entry(self: &Arc<EvictingPool>, entries: &mut Entries, address: IpAddr, size: u64, tasks: usize) -> PoolEntry {
         let (number, evicted) = (entries.next, Arc::new(Notify::new()));
         entries.next += 1;
         entries.used += size;
         entries.all.insert(number, Entry { address, size, tasks, evicted: evicted.clone() });
-        PoolSlot { pool: self.clone(), number, evicted }
+        PoolEntry { pool: self.clone(), number, evicted }
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -129,13 +129,13 @@ impl Entries {
     }
 }
 
-impl PoolSlot {
+impl PoolEntry {
     /// Resolves when the entry was evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Starts a task that computes for the entry. Until [`PoolSlot::end_task`], it is not evicted.
+    /// Starts a task that computes for the entry. Until [`PoolEntry::end_task`], it is not evicted.
     pub(crate) fn begin_task(&self) {
         if let Some(entry) = self.pool.lock().all.get_mut(&self.number) {
             entry.tasks += 1;
@@ -150,7 +150,7 @@ impl PoolSlot {
     }
 }
 
-impl Drop for PoolSlot {
+impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.pool.lock().remove(self.number);
     }
@@ -164,10 +164,10 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     /// Whether the entry has been evicted.
-    async fn is_evicted(slot: &PoolSlot) -> bool {
+    async fn is_evicted(entry: &PoolEntry) -> bool {
         tokio::select! {
             biased;
-            () = slot.evicted() => true,
+            () = entry.evicted() => true,
             () = std::future::ready(()) => false,
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     async fn the_oldest_waiting_entry_of_the_largest_address_is_evicted() {
         let pool = EvictingPool::new(4);
         let first = pool.enter(B, 1).unwrap();
-        let many: Vec<PoolSlot> = (0..3).map(|_| pool.enter(A, 1).unwrap()).collect();
+        let many: Vec<PoolEntry> = (0..3).map(|_| pool.enter(A, 1).unwrap()).collect();
         // The entry of B is the oldest and stays, whichever address the next entry has.
         let next = pool.enter(A, 1).unwrap();
         assert!(is_evicted(&many[0]).await && !is_evicted(&many[1]).await);

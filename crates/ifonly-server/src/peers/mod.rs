@@ -8,8 +8,8 @@
 //!
 //! A session is half-open until all three servers have met. A client can open such sessions at one
 //! server only, so they are limited: a session takes a place, and at the limit the oldest session
-//! of the address with the most places loses its own. Server 1 shares the slots for computations
-//! fairly between addresses (`FairSlots`).
+//! of the address with the most places loses its own. Server 1 shares the permits for computations
+//! fairly between addresses (`FairPermits`).
 
 mod client_class;
 pub(crate) mod listener;
@@ -18,8 +18,8 @@ mod rendezvous;
 mod session;
 mod stream;
 
-use crate::limits::eviction::{EvictingPool, PoolSlot};
-use crate::limits::fair_slots::{FairSlot, FairSlots};
+use crate::limits::eviction::{EvictingPool, PoolEntry};
+use crate::limits::fair_permits::{FairPermit, FairPermits};
 use client_class::{ClassKey, ClientClass};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
@@ -45,20 +45,20 @@ use tokio::time::Instant;
 pub struct PeerLimits {
     /// Maximum number of concurrent sessions. Server 1 enforces it for all three servers.
     pub sessions: usize,
-    /// Maximum number of sessions that wait for a peer or for a slot, and of streams that wait for
+    /// Maximum number of sessions that wait for a peer or for a permit, and of streams that wait for
     /// their session.
     pub waiting: usize,
     /// How long a session waits until both peers have joined it, in seconds.
     pub join_seconds: u64,
-    /// How long a session of all three servers waits for a slot, in seconds.
-    pub slot_seconds: u64,
+    /// How long a session of all three servers waits for a permit, in seconds.
+    pub queue_seconds: u64,
     /// Time limit of the computation, in seconds.
     pub session_seconds: u64,
 }
 
 impl Default for PeerLimits {
     fn default() -> PeerLimits {
-        PeerLimits { sessions: 4, waiting: 64, join_seconds: 5, slot_seconds: 15, session_seconds: 60 }
+        PeerLimits { sessions: 4, waiting: 64, join_seconds: 5, queue_seconds: 15, session_seconds: 60 }
     }
 }
 
@@ -73,7 +73,7 @@ pub struct PeerNetwork {
     prefetched: Arc<PrefetchedRandomness>,
     /// Sessions that have not started to compute, by client address.
     half_open: Arc<EvictingPool>,
-    session_slots: Arc<FairSlots>,
+    session_permits: Arc<FairPermits>,
     class_key: ClassKey,
     /// `None` without TLS: in one process.
     tls: Option<RunningTls>,
@@ -94,18 +94,18 @@ struct JoinedStreams {
     received: Option<PrefetchedWords>,
     guard: SessionGuard,
     deadline: Instant,
-    place: PoolSlot,
+    place: PoolEntry,
     client: IpAddr,
 }
 
-/// A session that all three servers have joined, with equal contexts. It waits for a slot.
+/// A session that all three servers have joined, with equal contexts. It waits for a permit.
 pub(crate) struct MetSession {
     joined: JoinedStreams,
     context: SessionContext,
     name: [u8; 32],
 }
 
-/// A session that all three servers have opened. Dropping it frees its slot.
+/// A session that all three servers have opened. Dropping it frees its permit.
 pub(crate) struct OpenSession {
     streams: PeerStreams,
     randomness: SessionRandomness,
@@ -113,7 +113,7 @@ pub(crate) struct OpenSession {
     /// Connector for the random words of the next session.
     connector: Option<Arc<PeerConnector>>,
     guard: SessionGuard,
-    _slot: Option<FairSlot>,
+    _permit: Option<FairPermit>,
 }
 
 /// Source of the random bits of a session.
@@ -141,7 +141,7 @@ impl OpenSession {
     /// Runs the party to its end. Afterwards starts to send random words for the next session,
     /// unless the random bits come from keys.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
-        let OpenSession { streams, randomness, prefetched, connector, guard, _slot } = self;
+        let OpenSession { streams, randomness, prefetched, connector, guard, _permit } = self;
         let party = streams.run(party, limit).await;
         drop(guard);
         if let (SessionRandomness::Drawn(..), Some(connector)) = (randomness, connector) {
@@ -166,7 +166,7 @@ impl PeerNetwork {
             rendezvous: Arc::new(SessionRendezvous::new(limits.waiting)),
             prefetched: Arc::default(),
             half_open: EvictingPool::new(limits.waiting.max(1) as u64),
-            session_slots: FairSlots::new(limits.sessions),
+            session_permits: FairPermits::new(limits.sessions),
             class_key: ClassKey::draw(),
             tls: None,
         }
@@ -257,11 +257,11 @@ impl PeerNetwork {
     pub(crate) async fn confirm(&self, met: MetSession) -> Result<OpenSession, SessionError> {
         let MetSession { joined, context, name } = met;
         let JoinedStreams { mut streams, drawn, received, guard, place, client, .. } = joined;
-        let seconds = self.limits.slot_seconds;
+        let seconds = self.limits.queue_seconds;
         let deadline = Instant::now() + Duration::from_secs(seconds);
         let confirming = async {
-            let slot = match self.server {
-                1 => Some(self.session_slot(client, context.top.into(), deadline).await?),
+            let permit = match self.server {
+                1 => Some(self.session_permit(client, context.top.into(), deadline).await?),
                 _ => None,
             };
             streams.send_confirmation(&name).await?;
@@ -270,7 +270,7 @@ impl PeerNetwork {
                 RandomnessMode::System => None,
                 RandomnessMode::Keys => Some(streams.send_key().await?),
             };
-            // Server 1 may get its slot only at the deadline; its confirmation needs time to
+            // Server 1 may get its permit only at the deadline; its confirmation needs time to
             // arrive.
             let confirmation = SessionDeadline { deadline: deadline + Duration::from_secs(1), seconds };
             streams.receive_confirmations(&name, confirmation).await?;
@@ -282,11 +282,11 @@ impl PeerNetwork {
                     SessionRandomness::Keyed(keys(&previous_key), keys(&own_key))
                 }
             };
-            Ok((randomness, slot))
+            Ok((randomness, permit))
         };
-        let (randomness, slot) = unless_displaced(&place, confirming).await?;
+        let (randomness, permit) = unless_displaced(&place, confirming).await?;
         let (prefetched, connector) = (self.prefetched.clone(), self.only_connector().cloned());
-        Ok(OpenSession { streams, randomness, prefetched, connector, guard, _slot: slot })
+        Ok(OpenSession { streams, randomness, prefetched, connector, guard, _permit: permit })
     }
 
     /// The connector to the next server, if that has one frontend. Only then this server knows
@@ -323,9 +323,9 @@ impl PeerNetwork {
         Err(last_error)
     }
 
-    async fn session_slot(&self, client: IpAddr, weight: u64, deadline: Instant) -> Result<FairSlot, SessionError> {
-        let slot = tokio::time::timeout_at(deadline, self.session_slots.acquire(client, weight)).await;
-        slot.map_err(|_| SessionError::NoSlot { seconds: self.limits.slot_seconds })
+    async fn session_permit(&self, client: IpAddr, weight: u64, deadline: Instant) -> Result<FairPermit, SessionError> {
+        let permit = tokio::time::timeout_at(deadline, self.session_permits.acquire(client, weight)).await;
+        permit.map_err(|_| SessionError::NoPermit { seconds: self.limits.queue_seconds })
     }
 
     /// Time limit of the computation.
@@ -336,7 +336,7 @@ impl PeerNetwork {
 
 /// Runs a part of the handshake until the session loses its place.
 async fn unless_displaced<T>(
-    place: &PoolSlot,
+    place: &PoolEntry,
     handshake: impl Future<Output = Result<T, SessionError>>,
 ) -> Result<T, SessionError> {
     tokio::select! {
@@ -369,7 +369,7 @@ async fn serve(connection: impl stream::ByteStream + 'static, (rendezvous, prefe
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     let join_limit = Duration::from_secs(limits.join_seconds);
     let arrived = move |tau, class, stream| rendezvous.arrive(tau, class, stream, Instant::now() + join_limit);
-    stream::serve_connection(connection, most, arrived, move || prefetched.receive_slot()).await;
+    stream::serve_connection(connection, most, arrived, move || prefetched.receive_buffer()).await;
 }
 
 #[cfg(test)]

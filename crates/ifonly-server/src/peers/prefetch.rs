@@ -77,7 +77,7 @@ impl PrefetchedRandomness {
 
     /// Buffer and permit for a stream of random words from the previous server. `None` before the
     /// first session, or if no permit is free.
-    pub(crate) fn receive_slot(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
+    pub(crate) fn receive_buffer(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
         let circuit = locked(&self.last_circuit).clone()?;
         Some((PrefetchedWords::before_session(&circuit), self.receiving.clone().try_acquire_owned().ok()?))
     }

@@ -2,7 +2,7 @@
 //!
 //! Each server sends its greeting ([`SessionContext`] and a nonce) to both peers, then the session
 //! name as a confirmation. It starts to compute when it has both confirmations. Server 1 confirms
-//! only when it has a slot for the session. One server alone decides, so servers with many sessions
+//! only when it has a permit for the session. One server alone decides, so servers with many sessions
 //! cannot deadlock. In randomness mode `keys`, each server draws a key for the session and sends it
 //! to its next server after the confirmation.
 
@@ -85,8 +85,8 @@ pub(crate) enum SessionError {
     #[error("another copy of this message is being processed")]
     Duplicate,
     /// The limit of concurrent sessions is reached.
-    #[error("server 1 has too many concurrent sessions; no slot became free within {seconds} s")]
-    NoSlot {
+    #[error("server 1 has too many concurrent sessions; no permit became free within {seconds} s")]
+    NoPermit {
         /// The limit.
         seconds: u64,
     },

@@ -272,16 +272,16 @@ async fn post(
 }
 
 /// Server side: serves a connection from the previous server. `arrived` gets the stream of every
-/// session and returns an error status to refuse it. `receive_slot` returns the buffer and the
+/// session and returns an error status to refuse it. `receive_buffer` returns the buffer and the
 /// permit for random words that are sent before a session, or `None` to refuse them.
 pub(crate) async fn serve_connection(
     bytes: impl ByteStream + 'static,
     sessions: u32,
     arrived: impl Fn(Tau, ClientClass, PeerStream) -> Result<(), StatusCode> + Clone + Send + 'static,
-    receive_slot: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
+    receive_buffer: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
 ) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (arrived, receive_slot) = (arrived.clone(), receive_slot.clone());
+        let (arrived, receive_buffer) = (arrived.clone(), receive_buffer.clone());
         async move {
             let (to, body) = frame_channel();
             let path = request.uri().path();
@@ -308,7 +308,7 @@ pub(crate) async fn serve_connection(
                     }
                 }
                 None if path == PREFETCH_PATH => {
-                    receive_slot().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(prefetched, permit)| {
+                    receive_buffer().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(prefetched, permit)| {
                         let stream = PeerStream::new(to, request.into_body());
                         tokio::spawn(async move {
                             if let Some((tau, class, stream)) = stream.receive_until_named(prefetched).await {

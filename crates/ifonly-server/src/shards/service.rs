@@ -12,7 +12,7 @@ use crate::config::Limits;
 use crate::http::listener::ServeError;
 use crate::http::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::limits::admission::{AdmissionQueue, RunPermit};
-use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::limits::eviction::{EvictingPool, PoolEntry};
 use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES, WORDS};
 use crate::tls::mtls_acceptor;
 use crate::tls::mtls_acceptor::MtlsAcceptor;
@@ -139,7 +139,7 @@ struct ShardState {
 impl ShardState {
     /// Reserves memory for a response. All frontends share one address; each limits its own
     /// clients.
-    fn slot(&self, bytes: usize) -> PoolSlot {
+    fn entry(&self, bytes: usize) -> PoolEntry {
         self.buffers.enter_busy(FRONTENDS, bytes as u64)
     }
 }
@@ -321,7 +321,7 @@ struct ResponseSender {
     /// shards first or wait for its client.
     permit: Option<RunPermit>,
     /// Memory of the response. From the first wait on, other requests may evict it.
-    slot: PoolSlot,
+    entry: PoolEntry,
 }
 
 impl ResponseSender {
@@ -335,12 +335,12 @@ impl ResponseSender {
         };
         if let Some(permit) = self.permit.take() {
             drop(permit);
-            self.slot.end_task();
+            self.entry.end_task();
         }
         self.runtime.block_on(async {
             tokio::select! {
                 sent = tokio::time::timeout_at(self.deadline, self.pieces.send(piece)) => matches!(sent, Ok(Ok(()))),
-                () = self.slot.evicted() => {
+                () = self.entry.evicted() => {
                     tracing::warn!("evicted a response that waited for its frontend (limits.buffer_megabytes)");
                     false
                 }
@@ -349,8 +349,8 @@ impl ResponseSender {
     }
 }
 
-/// Starts a response of this length, whose memory is reserved by the slot.
-type Begin<'b> = dyn FnMut(u64, PoolSlot) -> ResponseSender + 'b;
+/// Starts a response of this length, whose memory is reserved by the entry.
+type Begin<'b> = dyn FnMut(u64, PoolEntry) -> ResponseSender + 'b;
 
 type Task = fn(&ShardState, &[u8], &mut Begin<'_>) -> Result<(), ShardRefusal>;
 
@@ -392,12 +392,12 @@ async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<
     tokio::task::spawn_blocking(move || {
         let (mut head, mut permit) = (Some(head), Some(permit));
         let deadline = tokio::time::Instant::now() + RESPONSE_LIMIT;
-        let mut begin = |length: u64, slot: PoolSlot| {
+        let mut begin = |length: u64, entry: PoolEntry| {
             let (pieces, received) = mpsc::channel(QUEUED_PIECES);
             if let Some(head) = head.take() {
                 let _ = head.send(Ok((length, Pieces(received))));
             }
-            ResponseSender { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), slot }
+            ResponseSender { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), entry }
         };
         let done = work(&shard, &body, &mut begin);
         if let (Err(refused), Some(head)) = (done, head.take()) {
@@ -420,9 +420,9 @@ fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), 
     let part = &shard.loaded.rows;
     let (functions, bucket_indices) = wire::read_values(body, part.max_levels()).ok_or_else(malformed)?;
     let row = functions.bytes_per_row();
-    let slot = reserve(shard, row, bucket_indices.as_ref());
+    let entry = reserve(shard, row, bucket_indices.as_ref());
     let values = part.evaluate(&functions, bucket_indices.as_ref()).map_err(refused)?;
-    stream(values, part.rows().len(), row, slot, begin);
+    stream(values, part.rows().len(), row, entry, begin);
     Ok(())
 }
 
@@ -430,9 +430,9 @@ fn words(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), S
     let part = &shard.loaded.rows;
     let (tables, draws, bucket_indices) = wire::read_words(body, part.max_levels()).ok_or_else(malformed)?;
     let row = size_of::<u32>();
-    let slot = reserve(shard, row, bucket_indices.as_ref());
+    let entry = reserve(shard, row, bucket_indices.as_ref());
     let words = part.lifted_words(&tables, &draws, bucket_indices.as_ref()).map_err(refused)?;
-    stream(words, part.rows().len(), row, slot, begin);
+    stream(words, part.rows().len(), row, entry, begin);
     Ok(())
 }
 
@@ -442,14 +442,14 @@ fn refused(error: PartError) -> ShardRefusal {
 
 /// Memory of a response with this many bytes per row. In stored order, rows are computed while they
 /// are read and need no buffer.
-fn reserve(shard: &ShardState, row: usize, bucket_indices: Option<&BucketIndices>) -> PoolSlot {
-    shard.slot(if bucket_indices.is_some() { shard.loaded.rows.rows().len() * row } else { 0 })
+fn reserve(shard: &ShardState, row: usize, bucket_indices: Option<&BucketIndices>) -> PoolEntry {
+    shard.entry(if bucket_indices.is_some() { shard.loaded.rows.rows().len() * row } else { 0 })
 }
 
 /// Sends all rows, each in `row` bytes.
-fn stream(mut values: Box<dyn ValueStream + '_>, rows: usize, row: usize, slot: PoolSlot, begin: &mut Begin<'_>) {
+fn stream(mut values: Box<dyn ValueStream + '_>, rows: usize, row: usize, entry: PoolEntry, begin: &mut Begin<'_>) {
     let mut remaining = rows * row;
-    let mut sender = begin(remaining as u64, slot);
+    let mut sender = begin(remaining as u64, entry);
     while remaining > 0 {
         let mut piece = vec![0; (PIECE_BYTES / row * row).min(remaining)];
         if let Err(error) = values.read(&mut piece) {
@@ -473,10 +473,10 @@ fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Sh
         table
     });
     let tables: Vec<&[u64]> = tables.collect();
-    let slot = shard.slot(8 * part.rows().len());
+    let entry = shard.entry(8 * part.rows().len());
     let mut sums = vec![0; part.rows().len()];
     part.table_sums(&tables, &mut sums).map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut sender = begin(8 * sums.len() as u64, slot);
+    let mut sender = begin(8 * sums.len() as u64, entry);
     let mut pieces = sums.chunks(PIECE_BYTES / 8);
     let _ = pieces.all(|sums| sender.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
     sums.zeroize();
@@ -490,7 +490,7 @@ fn records(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(),
         records.ok_or_else(|| ShardRefusal(StatusCode::CONFLICT, format!("no root key for key epoch {epoch}")))?;
     let sum = SCANNER.run(|| records.sum(&selection));
     let sum = sum.map_err(|error| ShardRefusal(StatusCode::BAD_REQUEST, error.to_string()))?;
-    begin(sum.len() as u64, shard.slot(sum.len())).send(sum.into());
+    begin(sum.len() as u64, shard.entry(sum.len())).send(sum.into());
     Ok(())
 }
 

@@ -16,7 +16,7 @@ struct PoolState<C> {
     taken: usize,
 }
 
-/// A slot of the pool, with a connection if one was idle. Dropping it returns both.
+/// A place in the pool, with a connection if one was idle. Dropping it returns both.
 pub(crate) struct PooledConnection<'a, C> {
     pool: &'a Pool<C>,
     /// The connection that goes back to the pool. A caller takes it out if it has failed.
@@ -29,7 +29,7 @@ impl<C> Pool<C> {
         Pool { state: Mutex::new(PoolState { idle: vec![first], taken: 0 }), returned: Condvar::new(), capacity }
     }
 
-    /// Takes a slot. Returns `None` if no slot becomes free within `timeout`.
+    /// Takes a place. Returns `None` if none becomes free within `timeout`.
     pub(crate) fn take(&self, timeout: Duration) -> Option<PooledConnection<'_, C>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |state: &mut PoolState<C>| state.taken >= self.capacity;
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(broken.connection.take(), Some(2));
         drop(broken);
         assert_eq!(pool.take(Duration::ZERO).unwrap().connection, None);
-        // A waiting caller gets the slot that becomes free.
+        // A waiting caller gets the place that becomes free.
         let last = pool.take(Duration::ZERO).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| pool.take(Duration::from_secs(600)).unwrap().connection.is_some());

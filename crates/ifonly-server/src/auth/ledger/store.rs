@@ -100,16 +100,16 @@ impl<S: CounterStore> StoreLedger<S> {
             store: self.store.display_url(),
             reason: "all connections are in use".into(),
         };
-        let mut slot = self.connections.take(self.timeout).ok_or_else(busy)?;
+        let mut pooled = self.connections.take(self.timeout).ok_or_else(busy)?;
         // A restarted store has closed the idle connections. This request was not sent yet, so a
         // new connection is safe.
-        let idle = slot.connection.take().and_then(|mut idle| self.store.is_open(&mut idle).then_some(idle));
+        let idle = pooled.connection.take().and_then(|mut idle| self.store.is_open(&mut idle).then_some(idle));
         let mut connection = match idle {
             Some(connection) => connection,
             None => self.store.connect()?,
         };
         let outcome = self.store.spend(&mut connection, request)?;
-        slot.connection = Some(connection);
+        pooled.connection = Some(connection);
         Ok(outcome)
     }
 }

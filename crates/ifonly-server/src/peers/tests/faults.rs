@@ -13,7 +13,8 @@ use ifonly_algebra::random::RandomSource;
 use ifonly_sealed::Peer;
 use tokio::sync::{mpsc, watch};
 
-const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, slot_seconds: 3, session_seconds: 5 };
+const LIMITS: PeerLimits =
+    PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, queue_seconds: 3, session_seconds: 5 };
 const ROWS: usize = 5;
 
 /// What happens to one frame.
@@ -198,7 +199,7 @@ async fn inject_all_faults(server: usize, mode: RandomnessMode, prefetch: bool) 
             let started = Instant::now();
             let (results, _) = session_with(&three, 2, server, Some(case)).await;
             let took = started.elapsed();
-            let limit = Duration::from_secs(LIMITS.join_seconds + LIMITS.slot_seconds + 1 + LIMITS.session_seconds);
+            let limit = Duration::from_secs(LIMITS.join_seconds + LIMITS.queue_seconds + 1 + LIMITS.session_seconds);
             assert!(took <= limit + Duration::from_millis(10), "{case:?} took {took:?}");
             // In mode `keys` the third frame to the next server is a key, and any 32 bytes are
             // valid.
@@ -211,7 +212,7 @@ async fn inject_all_faults(server: usize, mode: RandomnessMode, prefetch: bool) 
             }
             assert_eq!(cost(ROWS, session(&three.0, 3, ROWS).await), Some(5), "the next session after {case:?}");
             assert!(three.0.iter().all(|peers| peers.rendezvous.is_empty()), "{case:?}");
-            assert_eq!(three.0[0].session_slots.available(), LIMITS.sessions, "{case:?}");
+            assert_eq!(three.0[0].session_permits.available(), LIMITS.sessions, "{case:?}");
             cases += 1;
         }
     }

@@ -62,7 +62,7 @@ async fn servers_with_keys_find_the_nearest_row_and_prefetch_nothing() {
     }
     assert_eq!(cost(150_000, session(&peers, 9, 150_000).await), Some(5));
     for peers in &peers {
-        assert!(peers.prefetched.state().is_none() && peers.prefetched.receive_slot().is_none());
+        assert!(peers.prefetched.state().is_none() && peers.prefetched.receive_buffer().is_none());
     }
 }
 
@@ -93,7 +93,7 @@ async fn each_pair_of_servers_has_its_own_key_in_every_session() {
 
 #[tokio::test]
 async fn three_servers_find_the_nearest_row_in_many_concurrent_sessions() {
-    // More sessions than the one slot, so that server 1 makes its peers wait.
+    // More sessions than the one permit, so that server 1 makes its peers wait.
     let peers = three(PeerLimits { sessions: 1, ..PeerLimits::default() });
     let sessions = (0..5).map(|number| session(&peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {

@@ -1,7 +1,7 @@
-//! The byte layout of the files of a bundle.
+//! The names, headers and checksums of the files of a bundle.
 //!
 //! - `manifest.json`: the manifest.
-//! - `rows`: a row store, in the layout that a scan reads; see `row_store` in `ifonly-scan`.
+//! - `rows`: a row store, as a scan reads it; see `row_store` in `ifonly-scan`.
 //! - `records`: a header of 32 bytes, then all records. The header has a magic value (8 bytes), the
 //!   number of records M (8 bytes), the record length (4 bytes), the byte 1 and zeros; integers are
 //!   little-endian.
