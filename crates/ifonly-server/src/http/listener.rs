@@ -1,8 +1,8 @@
 //! The listener: accepts connections, serves them, and handles reload and shutdown.
 //!
-//! A connection gets an entry in a pool and a TLS handshake. It is then served over HTTP/1.1 or HTTP/2 until a
-//! limit of `connection` ends it. On shutdown the listener closes first, running requests get
-//! `shutdown_seconds` to finish, and the server drops the rest.
+//! A connection gets an entry in a pool and a TLS handshake. It is then served over HTTP/1.1 or
+//! HTTP/2 until a limit of `connection` ends it. On shutdown the listener closes first, running
+//! requests get `shutdown_seconds` to finish, and the server drops the rest.
 
 use crate::auth::Authorisation;
 use crate::bundle::loaded::{LoadError, LoadedBundle};

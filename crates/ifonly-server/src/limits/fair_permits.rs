@@ -1,4 +1,4 @@
-//! Fair permits: a limited number of concurrent computations, shared fairly between client addresses.
+//! Fair permits: a limited number of concurrent computations, shared fairly between addresses.
 //!
 //! Start-time fair queueing. Every address has a virtual time, which advances by the weight of each
 //! permit that it gets. A free permit goes to the waiting address with the lowest virtual time. One
@@ -50,7 +50,8 @@ impl FairPermits {
         Arc::new(FairPermits { capacity, per_address: capacity.div_ceil(2), queue: Mutex::default() })
     }
 
-    /// Waits for a permit. A request with a larger weight delays later requests of its address more.
+    /// Waits for a permit. The larger the weight of a request, the more it delays later requests of
+    /// its address.
     pub(crate) async fn acquire(self: &Arc<FairPermits>, address: IpAddr, weight: u64) -> FairPermit {
         let (granted, permit) = oneshot::channel();
         {

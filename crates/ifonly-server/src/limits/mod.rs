@@ -1,5 +1,5 @@
-//! Limits on load: the admission queue, fair permits, the eviction of idle connections and transfers,
-//! and the throttling of log lines.
+//! Limits on load: the admission queue, fair permits, the eviction of idle connections and
+//! transfers, and the throttling of log lines.
 
 pub(crate) mod admission;
 pub(crate) mod descriptors;

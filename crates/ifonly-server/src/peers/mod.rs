@@ -45,8 +45,8 @@ use tokio::time::Instant;
 pub struct PeerLimits {
     /// Maximum number of concurrent sessions. Server 1 enforces it for all three servers.
     pub sessions: usize,
-    /// Maximum number of sessions that wait for a peer or for a permit, and of streams that wait for
-    /// their session.
+    /// Maximum number of sessions that wait for a peer or for a permit, and of streams that wait
+    /// for their session.
     pub waiting: usize,
     /// How long a session waits until both peers have joined it, in seconds.
     pub join_seconds: u64,

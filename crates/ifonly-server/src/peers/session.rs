@@ -2,9 +2,9 @@
 //!
 //! Each server sends its greeting ([`SessionContext`] and a nonce) to both peers, then the session
 //! name as a confirmation. It starts to compute when it has both confirmations. Server 1 confirms
-//! only when it has a permit for the session. One server alone decides, so servers with many sessions
-//! cannot deadlock. In randomness mode `keys`, each server draws a key for the session and sends it
-//! to its next server after the confirmation.
+//! only when it has a permit for the session. One server alone decides, so servers with many
+//! sessions cannot deadlock. In randomness mode `keys`, each server draws a key for the session and
+//! sends it to its next server after the confirmation.
 
 use crate::peers::stream::{PeerStream, PeerStreamError, framed};
 use bytes::Bytes;
