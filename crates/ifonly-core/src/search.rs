@@ -352,7 +352,6 @@ impl Search {
         })
     }
 
-    /// The messages of a phase.
     fn phase_messages(&mut self, phase: usize, random: &mut impl RandomSource) -> StepMessages {
         let instance = &self.instance;
         let state = PhaseState::new(instance, phase, &self.secret, &self.theta, self.phase_states.last(), random);

@@ -111,7 +111,6 @@ impl GroupEncoding {
 
 /// The encodings as types, for kernels that are compiled for each of them.
 pub(crate) mod groups {
-    /// No features.
     pub(crate) struct NoFeatures;
     /// Levels of one byte, with or without `y²`.
     pub(crate) struct ByteLevels<const NORM: bool>;

@@ -50,7 +50,6 @@ impl LevelBytes {
         }
     }
 
-    /// Features per group.
     pub(crate) fn features_per_group(self) -> usize {
         GROUP_BYTES / self.count()
     }

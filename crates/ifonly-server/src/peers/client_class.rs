@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 /// Length of a class in bytes.
 pub(crate) const CLASS_BYTES: usize = 8;
 
-/// The class of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ClientClass(pub(crate) [u8; CLASS_BYTES]);
 

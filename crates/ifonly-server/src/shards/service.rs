@@ -57,7 +57,6 @@ const RESPONSE_LIMIT: Duration = Duration::from_secs(3600);
 /// Common address of all frontends, for limits per address.
 const FRONTENDS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// The identity of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ShardIdentity {
     /// Digest of the manifest, in hexadecimal.
