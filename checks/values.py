@@ -145,7 +145,7 @@ class Question:
         if self.metric == "mad" and any(c.deviation is None for c in columns if c.type != "categorical"):
             self.metric = "l1"
         self.flags += ["--metric", self.metric]
-        self.prices = {c.name: self.metric for c in columns}
+        self.metrics = {c.name: self.metric for c in columns}
         self.weights = {c.name: (1.0, 1.0) for c in columns}
         for column in columns:
             name, mine = column.name, own[column.name]
@@ -188,7 +188,7 @@ class Question:
                 self.weights[name] = (3, 0.5)
                 self.flags += ["--cost", f"{name}=up:3,down:0.5"]
             elif rng.random() < 0.1 and ordered:
-                self.prices[name] = "l1"
+                self.metrics[name] = "l1"
                 self.flags += ["--cost", f"{name}=l1"]
 
     @staticmethod
@@ -208,14 +208,14 @@ class Question:
             own, other = self.own[column.name], row[column.name]
             changed = own != other
             gap = abs(other - own) if column.type != "categorical" else float(changed)
-            share, price = gap / column.value_range, self.prices[column.name]
+            share, metric = gap / column.value_range, self.metrics[column.name]
             up, down = self.weights[column.name]
             weight = up if other >= own else down
-            if price == "count":
+            if metric == "count":
                 low, high = column.interval(own) if column.type != "categorical" else (own, own)
                 changed = not (low <= other < high) if column.type == "numeric" and not column.exact else changed
             total += weight * {"l2": share * share, "l1": share, "count": float(changed),
-                               "mad": share if column.type == "categorical" else gap / (column.deviation or 1)}[price]
+                               "mad": share if column.type == "categorical" else gap / (column.deviation or 1)}[metric]
         return total
 
 

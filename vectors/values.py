@@ -353,8 +353,8 @@ def cost(feature, own, m, wishes):
     up, down = wishes.get("weights", {}).get(name, (1.0, 1.0))
     weight = up if t >= v else down
     if name in wishes.get("costs", {}):
-        points = sorted((encode(feature, value), price) for value, price in wishes["costs"][name])
-        return weight * on_line([(float(e[0]) if e[1] is None else e[1], price) for e, price in points], t)
+        points = sorted((encode(feature, value), cost) for value, cost in wishes["costs"][name])
+        return weight * on_line([(float(e[0]) if e[1] is None else e[1], cost) for e, cost in points], t)
     metric = wishes["metric"]
     must(metric in ("l1", "l2", "mad", "count"), "metric")
     if categories or metric == "count":

@@ -349,11 +349,11 @@ def _wish_list(
         raise InputError(f"metric = {metric!r}: must be one of {', '.join(map(repr, METRICS))}")
     metrics: dict[str, str] = {}
     asymmetric: dict[str, tuple[float, float]] = {}
-    for name, price in (cost or {}).items():
-        if isinstance(price, str) and price in METRICS:
-            metrics[name] = price
-        elif isinstance(price, Mapping) and price and set(price) <= {"up", "down"}:
-            asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
+    for name, chosen in (cost or {}).items():
+        if isinstance(chosen, str) and chosen in METRICS:
+            metrics[name] = chosen
+        elif isinstance(chosen, Mapping) and chosen and set(chosen) <= {"up", "down"}:
+            asymmetric[name] = (_number(chosen.get("up", 1.0), f"cost of {name}"), _number(chosen.get("down", 1.0), f"cost of {name}"))
         else:
             raise InputError(f"cost of {name}: must be {', '.join(map(repr, METRICS))}, or such as {{'up': 3, 'down': 0.5}}")
     if ways_by not in WAYS:
@@ -371,7 +371,7 @@ def _wish_list(
         "metrics": metrics,
         "asymmetric": asymmetric,
         "costs": {
-            name: [[_tables.value(value), _number(price, f"cost_table of {name}")] for value, price in table.items()]
+            name: [[_tables.value(value), _number(amount, f"cost_table of {name}")] for value, amount in table.items()]
             for name, table in (cost_table or {}).items()
         },
         "permits": {name: list(_texts(values, f"permitted_values of {name}")) for name, values in (permitted_values or {}).items()},

@@ -83,12 +83,12 @@ class Question:
             self.wishes["metric"] = "l1"
         self.flags = ["--metric", self.wishes["metric"]]
         self.rules: list[Callable[[], np.ndarray]] = []
-        self.prices = dict.fromkeys(own, self.wishes["metric"])
+        self.metrics = dict.fromkeys(own, self.wishes["metric"])
         self.weights = {name: (1.0, 1.0) for name in own}
         self.tables: dict[str, list[tuple[float, float]]] = {}
         for column in columns:
             self.constrain(rng, column)
-            self.price(rng, column)
+            self.choose_cost(rng, column)
         if rng.random() < 0.15:
             names = [column.name for column in rng.sample(columns, rng.randint(2, len(columns)))]
             self.wishes["features_to_vary"] = names
@@ -138,7 +138,7 @@ class Question:
             self.flags += ["--permit", f"{name}=" + ",".join(f'"{value}"' for value in shown)]
             self.rules.append(lambda: np.isin(column.accepted, values))
 
-    def price(self, rng: random.Random, column: Column) -> None:
+    def choose_cost(self, rng: random.Random, column: Column) -> None:
         name, draw = column.name, rng.random()
         if draw < 0.2:
             weight = rng.choice([0.01, 0.5, 2.0, 3.25, 10.0, 100.0])
@@ -150,9 +150,9 @@ class Question:
             self.wish("cost", name, {"up": 3, "down": 0.5})
             self.flags += ["--cost", f"{name}=up:3,down:0.5"]
         elif draw < 0.4:
-            self.prices[name] = rng.choice(["l1", "l2", "count"])
-            self.wish("cost", name, self.prices[name])
-            self.flags += ["--cost", f"{name}={self.prices[name]}"]
+            self.metrics[name] = rng.choice(["l1", "l2", "count"])
+            self.wish("cost", name, self.metrics[name])
+            self.flags += ["--cost", f"{name}={self.metrics[name]}"]
         elif draw < 0.47:
             places = sorted({float(rng.choice(column.accepted.tolist())) for _ in range(3)})
             if not column.is_number:
@@ -175,12 +175,12 @@ class Question:
             changed = (there != mine).astype(float)
             gap = np.abs(there - mine) if column.is_ordered else changed
             share = gap / column.value_range
-            price = self.prices[column.name]
+            metric = self.metrics[column.name]
             mad = gap / column.deviation if column.is_ordered and column.deviation else share
-            costs = {"l2": share**2, "l1": share, "count": changed, "mad": mad}[price]
+            costs = {"l2": share**2, "l1": share, "count": changed, "mad": mad}[metric]
             if column.name in self.tables:
-                places, prices = zip(*self.tables[column.name])
-                costs = np.interp(there, places, prices)
+                places, costs_there = zip(*self.tables[column.name])
+                costs = np.interp(there, places, costs_there)
             up, down = self.weights[column.name]
             total += costs * np.where(there >= mine, up, down)
             changes += changed

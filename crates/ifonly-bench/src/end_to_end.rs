@@ -147,7 +147,7 @@ fn search_directly(
 
 /// The response of one server, without checksum.
 fn respond(loaded: &LoadedBundle, message: &[u8], times: &mut PartTimes) -> Result<Vec<u8>, BenchError> {
-    let request = times.measure(QUERIES, || loaded.protocol().open(message)).map_err(BenchError::machine)?;
+    let request = times.measure(QUERIES, || loaded.protocol().decode(message)).map_err(BenchError::machine)?;
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);

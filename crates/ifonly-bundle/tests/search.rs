@@ -62,17 +62,17 @@ fn search_with_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
                 ServerProtocol::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
             })
             .collect();
-        let sealed = servers[0].encode_records(&key, bundle.records());
+        let encoded = servers[0].encode_records(&key, bundle.records());
         let secret = || Wishes::new(schema).compile(&own, scheme, instance.params()).unwrap().secret;
         let search = Search::new(instance.clone(), secret(), manifest.header_context()).unwrap();
-        let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
+        let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &encoded).ok();
         let outcome = search.run(&mut random, respond).unwrap();
         let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, instance.params(), row));
         // The scheme `dot` finds the largest value, all others the smallest.
         let best = if scheme.name == "dot" { costs.max() } else { costs.min() }.unwrap();
         let found = &outcome.found[0];
-        if let DecodedCost::Exactly(price) = found.cost {
-            assert_eq!(price, best, "{}", scheme.name);
+        if let DecodedCost::Exactly(cost) = found.cost {
+            assert_eq!(cost, best, "{}", scheme.name);
         }
         let levels = Record::of(manifest, &found.record).unwrap().levels(schema).unwrap();
         confirm(instance, &secret(), found, &levels).unwrap();

@@ -11,7 +11,7 @@ use crate::server_protocol::{Refusal, ServerProtocol};
 pub struct MemoryServer {
     protocol: ServerProtocol,
     rows: Rows,
-    sealed: Vec<Vec<u8>>,
+    encoded_records: Vec<Vec<u8>>,
     header_context: HeaderContext,
 }
 
@@ -43,8 +43,8 @@ impl MemoryServer {
             vec![key.clone()],
             header_context.record_length,
         );
-        let sealed = protocol.encode_records(key, records.iter().map(Vec::as_slice));
-        MemoryServer { protocol, rows: rows.clone(), sealed, header_context }
+        let encoded_records = protocol.encode_records(key, records.iter().map(Vec::as_slice));
+        MemoryServer { protocol, rows: rows.clone(), encoded_records, header_context }
     }
 
     /// The header context of searches at this server.
@@ -54,7 +54,7 @@ impl MemoryServer {
 
     /// The response to a message.
     pub fn respond(&self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
-        self.protocol.respond(message, &self.rows, &self.sealed)
+        self.protocol.respond(message, &self.rows, &self.encoded_records)
     }
 
     #[cfg(test)]

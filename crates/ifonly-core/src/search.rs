@@ -57,7 +57,7 @@ impl HeaderContext {
     pub fn open_record(&self, encoded: &[u8]) -> Result<Vec<u8>, RecordRefusal> {
         let (record, complete) = aont::decode_unchecked(encoded).ok_or(RecordRefusal::NotARecord)?;
         let (record, signed) = match &self.signer {
-            Some(signer) => signer.open(record).ok_or(RecordRefusal::NotARecord)?,
+            Some(signer) => signer.split(record).ok_or(RecordRefusal::NotARecord)?,
             None => (record, true),
         };
         match (complete, signed) {

@@ -215,7 +215,7 @@ impl ServerProtocol {
     }
 
     /// Decodes and checks a message of a scheme with scans.
-    pub fn open(&self, bytes: &[u8]) -> Result<CheckedRequest<'_>, Refusal> {
+    pub fn decode(&self, bytes: &[u8]) -> Result<CheckedRequest<'_>, Refusal> {
         self.check(Message::decode(bytes)?)
     }
 
@@ -333,7 +333,7 @@ impl ServerProtocol {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
-        let (top, share) = sealed.open(&message.payload)?;
+        let (top, share) = sealed.decode_payload(&message.payload)?;
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
@@ -355,7 +355,7 @@ impl ServerProtocol {
     /// epoch of the message. This is the slow reference for tests and demonstrations; a server
     /// streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, records: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
-        match self.open(bytes)? {
+        match self.decode(bytes)? {
             CheckedRequest::Answer(request) => Ok(request.respond(rows)),
             CheckedRequest::Record(request) => Ok(request.respond(self.index, records)),
         }

@@ -213,7 +213,7 @@ impl RecordVerifier {
 
     /// Splits a record into text and signature. Returns the text and whether the signature is
     /// valid; `None` if the record is shorter than a signature.
-    pub(crate) fn open(&self, mut record: Vec<u8>) -> Option<(Vec<u8>, bool)> {
+    pub(crate) fn split(&self, mut record: Vec<u8>) -> Option<(Vec<u8>, bool)> {
         let signature = record.split_off(record.len().checked_sub(SIGNATURE_LENGTH)?);
         let signed = self.signed(&record, signature.as_slice().try_into().ok()?);
         Some((record, signed))

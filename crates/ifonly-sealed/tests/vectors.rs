@@ -144,8 +144,8 @@ fn compare(name: &str, value: &Value) {
     assert!(stored == *value, "{name} differs; run with IFONLY_BLESS=1 if the change is intended");
 }
 
-fn exactly(price: &DecodedCost) -> u64 {
-    match price {
+fn exactly(cost: &DecodedCost) -> u64 {
+    match cost {
         DecodedCost::Exactly(cost) => *cost,
         other => panic!("{other:?} in a sealed search"),
     }

@@ -126,7 +126,7 @@ impl SealedScheme {
     }
 
     /// Reads a payload: the number of rows to find, and the share.
-    pub fn open(&self, payload: &[u8]) -> Result<(usize, Zeroizing<Vec<u64>>), WireError> {
+    pub fn decode_payload(&self, payload: &[u8]) -> Result<(usize, Zeroizing<Vec<u64>>), WireError> {
         let need = self.payload_length();
         if payload.len() != need {
             return Err(WireError::Length { what: "the sealed query", have: payload.len(), need });
@@ -197,19 +197,19 @@ mod tests {
         let sealed = sealed(vec![3, 1, 2], 100);
         let share: Vec<u64> = (0..9).map(|i| i * 227 % (1 << 11)).collect();
         let payload = sealed.payload(3, &share);
-        let (top, read) = sealed.open(&payload).unwrap();
+        let (top, read) = sealed.decode_payload(&payload).unwrap();
         assert_eq!((top, &*read), (3, &share));
-        assert!(sealed.open(&payload[..payload.len() - 1]).is_err());
-        assert!(sealed.open(&[&payload[..], &[0]].concat()).is_err());
+        assert!(sealed.decode_payload(&payload[..payload.len() - 1]).is_err());
+        assert!(sealed.decode_payload(&[&payload[..], &[0]].concat()).is_err());
         for top in [0, 65, 255] {
             let mut altered = payload.clone();
             altered[0] = top;
-            assert!(sealed.open(&altered).is_err(), "{top}");
+            assert!(sealed.decode_payload(&altered).is_err(), "{top}");
         }
         // 9 entries of 11 bits leave five unused bits in the last byte.
         let mut altered = payload.clone();
         *altered.last_mut().unwrap() |= 0x80;
-        assert_eq!(sealed.open(&altered), Err(WireError::Padding));
+        assert_eq!(sealed.decode_payload(&altered), Err(WireError::Padding));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn orders(instance: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u32
             vec![key()],
             HEADER_CONTEXT.record_length,
         );
-        let order = match protocol.open(&message.encode()).unwrap() {
+        let order = match protocol.decode(&message.encode()).unwrap() {
             CheckedRequest::Answer(request) => request.order_keys,
             CheckedRequest::Record(request) => request.order_keys.clone(),
         };

@@ -251,7 +251,7 @@ fn secrets_do_not_print() {
     let mut seen = vec![];
     while let Some(outgoing) = search.next(&mut random) {
         let messages = outgoing.messages.iter().map(|bytes| Message::decode(bytes).unwrap());
-        let request = protocol.open(&outgoing.messages[0]).unwrap();
+        let request = protocol.decode(&outgoing.messages[0]).unwrap();
         seen.push(format!("{outgoing:?} {:?} {request:?} {search:?}", messages.collect::<Vec<_>>()));
         let responses = (1..).zip(&outgoing.messages).map(|(server, message)| world.respond(server, message).ok());
         search.receive(responses.collect());
@@ -278,7 +278,7 @@ fn a_servers_response_holds_every_pad() {
             ServerProtocol::new(2, world.header_context.digest, vec![instance.clone()], vec![key(2)], 2 * case.x.len());
         let mut search = Search::new(instance.clone(), case.secret(), world.header_context).unwrap();
         let message = Message::decode(&search.next(&mut random).unwrap().messages[1]).unwrap();
-        let CheckedRequest::Answer(request) = protocol.open(&message.encode()).unwrap() else {
+        let CheckedRequest::Answer(request) = protocol.decode(&message.encode()).unwrap() else {
             panic!("not a request for a phase")
         };
         let (field, kappa) = (instance.field(), instance.kappa(0));
@@ -299,7 +299,7 @@ fn a_servers_response_holds_every_pad() {
         // The same for the record: without its pads the response is the plain inner product.
         let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
         let fetch = Message::decode(&fetch.messages[1]).unwrap();
-        let CheckedRequest::Record(request) = protocol.open(&fetch.encode()).unwrap() else {
+        let CheckedRequest::Record(request) = protocol.decode(&fetch.encode()).unwrap() else {
             panic!("not a request for a record")
         };
         let records: Vec<Vec<u8>> =

@@ -294,7 +294,7 @@ mod tests {
             bytes.extend_from_slice(part);
             ControlFlow::Continue(())
         };
-        let length = match protocol.open(message).unwrap() {
+        let length = match protocol.decode(message).unwrap() {
             CheckedRequest::Answer(request) => {
                 assert_eq!(database.answer(&request, &mut sink), Ok(()));
                 request.response_length

@@ -89,7 +89,7 @@ pub fn respond(loaded: &LoadedBundle, message: &[u8]) -> Vec<u8> {
         response.extend_from_slice(bytes);
         ControlFlow::Continue(())
     };
-    let result = match loaded.protocol().open(message).unwrap() {
+    let result = match loaded.protocol().decode(message).unwrap() {
         CheckedRequest::Answer(request) => loaded.database().answer(&request, &mut sink),
         CheckedRequest::Record(request) => loaded.database().record(loaded.index(), &request, &mut sink),
     };

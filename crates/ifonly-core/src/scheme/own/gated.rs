@@ -41,7 +41,7 @@ fn plain_function(context: &PhaseContext<'_>, q: &SlotVectors, one: FieldElement
 }
 
 fn weighted_cost(secret: &SecretQuery, context: &PhaseContext<'_>) -> PhaseSecrets {
-    linear::open(context, &secret.x(context.field), secret.w(context.field))
+    linear::secrets(context, &secret.x(context.field), secret.w(context.field))
 }
 
 fn weighted_function(context: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowFunction {

@@ -14,7 +14,7 @@ use crate::share::SlotVectors;
 pub(crate) const W_WX: [Slot; 2] = [Slot::fresh("w", Features), Slot::fresh("w∘x", Features)];
 
 /// Shares w and w∘x; Σ w·x² is the offset.
-pub(crate) fn open(context: &PhaseContext<'_>, x: &[FieldElement], w: Vec<FieldElement>) -> PhaseSecrets {
+pub(crate) fn secrets(context: &PhaseContext<'_>, x: &[FieldElement], w: Vec<FieldElement>) -> PhaseSecrets {
     let wx = context.times(&w, x);
     let offset = context.field.dot(&wx, x);
     PhaseSecrets::new([w, wx]).with_offset(offset)
@@ -26,12 +26,12 @@ pub(crate) fn function(context: &PhaseContext<'_>, w: &[FieldElement], wx: &[Fie
 }
 
 fn weighted(secret: &SecretQuery, context: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
-    open(context, &secret.x(context.field), secret.w(context.field))
+    secrets(context, &secret.x(context.field), secret.w(context.field))
 }
 
 fn scaled(secret: &SecretQuery, context: &PhaseContext<'_>, weight_limit: u64) -> PhaseSecrets {
     let (most, scale) = single_phase::scale(secret, context, weight_limit);
-    open(context, &secret.x(context.field), secret.w_with(context.field, scale)).with_most(most)
+    secrets(context, &secret.x(context.field), secret.w_with(context.field, scale)).with_most(most)
 }
 
 fn plain(context: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
