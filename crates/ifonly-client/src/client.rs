@@ -263,7 +263,9 @@ impl Client {
         }
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema).map_err(ClientError::Wish)?;
-        let others = self.manifest.schemes().iter().map(|other| other.scheme());
+        // An error recommends the default scheme if it supports the wishes.
+        let others = std::iter::once(self.manifest.default_scheme()).chain(self.manifest.schemes());
+        let others = others.map(|other| other.scheme());
         wishes.check_supported(offered.scheme(), others).map_err(ClientError::Wish)?;
         let compiled = compile(&wishes, &profile.encoded, offered).map_err(ClientError::Wish);
         let prepared = compiled.and_then(|compiled| {

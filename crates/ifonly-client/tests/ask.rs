@@ -96,8 +96,6 @@ async fn an_invalid_input_looks_to_servers_like_any_other_search() {
         list
     };
     client.ask(&valid, &WishList::default()).await.unwrap();
-    let lengths =
-        |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
     let usual = lengths(&log);
     let incomplete: ProfileValues = [("income", "40")].into_iter().collect();
     let error = client.ask(&incomplete, &WishList::default()).await.unwrap_err();
@@ -124,14 +122,29 @@ async fn wishes_beyond_the_limits_of_the_scheme_look_like_any_other_search() {
     let immutable = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let values = database.values(&[3, 2, 4, 1]);
     client.ask(&values, &WishList { scheme: scheme.clone(), ..WishList::default() }).await.unwrap();
-    let lengths =
-        |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
     let usual = lengths(&log);
     let list = WishList { scheme, immutable: immutable(&["income", "debt"]), ..WishList::default() };
     let error = client.ask(&values, &list).await.unwrap_err();
     assert!(matches!(error, ClientError::Secret(_)), "{error}");
     assert!(!usual.is_empty());
     assert_eq!(lengths(&log), usual);
+}
+
+#[tokio::test]
+async fn an_unsupported_wish_looks_like_any_search_and_the_error_names_a_scheme_that_supports_it() {
+    let database = TestDatabase::new(10, 2, 25, |_| {});
+    let log = Arc::new(Mutex::new(vec![]));
+    let client = Client::connect(recording(&database, &log), &Pins::default()).await.unwrap();
+    let values = database.values(&[3, 2, 4, 1]);
+    let usual = WishList { scheme: Some("gated+".into()), ..WishList::default() };
+    client.ask(&values, &usual).await.unwrap();
+    let expected = lengths(&log);
+    let unsupported = WishList { only_up: vec!["income".into()], ..usual };
+    let error = client.ask(&values, &unsupported).await.unwrap_err();
+    assert!(error.to_string().contains("such as gated-tables"), "{error}");
+    assert_eq!(lengths(&log), expected);
+    assert_eq!(client.check(&values, &unsupported).unwrap_err(), error);
+    assert!(log.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -182,6 +195,11 @@ async fn two_colluding_servers_cannot_outvote_the_third_about_the_manifest() {
 }
 
 type Log = Arc<Mutex<Vec<Bytes>>>;
+
+/// Empties the log, and returns the lengths of the messages.
+fn lengths(log: &Log) -> Vec<usize> {
+    std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect()
+}
 
 /// Records every message.
 struct Recording(Arc<dyn Transport>, Log);
