@@ -36,8 +36,7 @@ pub(crate) fn fill(
 /// Keystream bytes; the memory is reused for the next tile.
 #[derive(Debug, Default)]
 pub(crate) struct KeyBytes {
-    /// The cipher counters of the last read. All streams of a tile and all queries of a batch use
-    /// the same counters.
+    /// The cipher counters of the last read. All streams of a tile use the same counters.
     counters: Vec<[u8; 16]>,
     first: u128,
     blocks: Vec<[u8; 16]>,
