@@ -25,8 +25,8 @@ use ifonly_values::schema::EncodedValue;
 use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
 
-/// What servers see of a question. Its limits are checked, so only private input can be refused
-/// from here on.
+/// What servers see of a question, within their limits. What is refused after this must look to
+/// the servers like any other question.
 #[derive(Clone, Copy)]
 pub(crate) struct PublicPart<'a> {
     pub(crate) offered: &'a OfferedScheme,
@@ -250,7 +250,7 @@ impl Client {
         Ok(PublicPart { offered, top: wishes.top, ways })
     }
 
-    /// Checks everything that is private, and returns the first search.
+    /// Checks the profile, the wishes and the name of the scheme, and returns the first search.
     pub(crate) fn prepare<'a>(
         &'a self,
         public: &PublicPart<'a>,

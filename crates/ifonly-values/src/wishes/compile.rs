@@ -62,6 +62,7 @@ impl Wishes {
         scheme: &'static Scheme,
         params: &Params,
     ) -> Result<CompiledWishes, WishError> {
+        // A caller that knows the offered schemes checks before, for a better recommendation.
         self.check_supported(scheme, std::iter::empty())?;
         if own.len() != self.features.len() {
             return Err(SecretQueryError::Length { what: "x", have: own.len(), need: self.features.len() }.into());
