@@ -59,8 +59,8 @@ class Explainer:
     - ``signer``: the public key that signs the records;
     - ``operators``: who runs the servers.
 
-    Two servers with the same host or certificate are refused, because one operator would receive
-    two shares of a query; ``allow_same_host=True`` allows it for trials.
+    Two servers with the same host or certificate key are refused, because one operator would
+    receive two shares of a query; ``allow_same_host=True`` allows it for trials.
 
     If a pin does not match, no query is sent. ``token`` is one token for all servers, or a
     dictionary from address to token. ``ca`` is a PEM file with the only trusted authorities.

@@ -56,7 +56,7 @@ pub struct Pins {
     pub signer: Option<PublicKey>,
     /// The operators in the order of their server indices, each as `NAME` or `NAME=ADDRESS`.
     pub operators: Option<Vec<String>>,
-    /// Whether two servers may have the same host or certificate, for trials. One operator then
+    /// Whether two servers may have the same host or certificate key, for trials. One operator then
     /// receives two shares.
     pub allow_same_host: bool,
 }
@@ -78,9 +78,9 @@ impl Pins {
         Ok(())
     }
 
-    /// Checks that no two servers have shown the same certificate: its owner would receive two
-    /// shares of a query. The exceptions are those of [`check_hosts`](Pins::check_hosts).
-    fn check_certificates(&self, servers: &[(Arc<dyn Transport>, ManifestResponse)]) -> Result<(), ClientError> {
+    /// Checks that no two servers have certificates for one key: its owner would receive two shares
+    /// of a query. The exceptions are those of [`check_hosts`](Pins::check_hosts).
+    fn check_certificate_keys(&self, servers: &[(Arc<dyn Transport>, ManifestResponse)]) -> Result<(), ClientError> {
         let is_local = |server: &Arc<dyn Transport>| {
             server.address().is_some_and(|address| response::is_loopback(&response::host(&address)))
         };
@@ -88,10 +88,10 @@ impl Pins {
             return Ok(());
         }
         for (position, (server, _)) in servers.iter().enumerate() {
-            let Some(shown) = server.certificate() else { continue };
-            if let Some((earlier, _)) = servers[..position].iter().find(|(other, _)| other.certificate() == Some(shown))
-            {
-                return Err(ClientError::SameCertificate { first: earlier.name(), second: server.name() });
+            let Some(key) = server.certificate_key() else { continue };
+            let has_key = |(other, _): &&(Arc<dyn Transport>, _)| other.certificate_key() == Some(key);
+            if let Some((earlier, _)) = servers[..position].iter().find(has_key) {
+                return Err(ClientError::SameCertificateKey { first: earlier.name(), second: server.name() });
             }
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Client {
             }
         }
         let Some((_, first)) = responding.first() else { return Err(ClientError::NoServerReachable(server_failures)) };
-        pins.check_certificates(&responding)?;
+        pins.check_certificate_keys(&responding)?;
         let served_by_all =
             |json: &&Bytes| responding.iter().all(|(_, other)| other.manifests().any(|other| other == *json));
         let Some(json) = first.manifests().find(served_by_all) else {

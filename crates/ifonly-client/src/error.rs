@@ -80,11 +80,11 @@ pub enum ClientError {
         /// The address of the second server.
         second: String,
     },
-    /// Two servers have the same certificate.
+    /// Two servers have certificates for the same key.
     #[error(
-        "{first} and {second} have the same certificate: its owner would receive two shares of your query. No query was sent. Use servers of different operators; for a trial, set `allow_same_host`"
+        "{first} and {second} have the same certificate key: its owner would receive two shares of your query. No query was sent. Use servers of different operators; for a trial, set `allow_same_host`"
     )]
-    SameCertificate {
+    SameCertificateKey {
         /// Name of the first server.
         first: String,
         /// Name of the second server.
@@ -209,7 +209,7 @@ coded! { ClientError {
     ClientError::NoServerReachable(_) => "no-server-reachable" {},
     ClientError::SameIndex { index, first, second } => "same-index" { index, first, second },
     ClientError::SameHost { host, first, second } => "same-host" { host, first, second },
-    ClientError::SameCertificate { first, second } => "same-certificate" { first, second },
+    ClientError::SameCertificateKey { first, second } => "same-certificate-key" { first, second },
     ClientError::OtherAddress { index, address, listed } => "other-address" { index, address, listed },
     ClientError::ManifestsDiffer(_) => "manifests-differ" {},
     ClientError::Pinned { what, pinned, offered } => "pinned" { what, pinned, offered },
@@ -236,7 +236,7 @@ impl ClientError {
             ClientError::Url { .. }
             | ClientError::Certificates(_)
             | ClientError::SameHost { .. }
-            | ClientError::SameCertificate { .. }
+            | ClientError::SameCertificateKey { .. }
             | ClientError::Top { .. }
             | ClientError::Ways { .. }
             | ClientError::TopAndWays

@@ -13,7 +13,7 @@ struct Claims {
     inner: Arc<dyn Transport>,
     claim: u8,
     address: Option<String>,
-    certificate: Option<[u8; 32]>,
+    certificate_key: Option<[u8; 32]>,
 }
 
 impl Exchange for Claims {
@@ -25,8 +25,8 @@ impl Exchange for Claims {
         self.address.clone()
     }
 
-    fn certificate(&self) -> Option<[u8; 32]> {
-        self.certificate
+    fn certificate_key(&self) -> Option<[u8; 32]> {
+        self.certificate_key
     }
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
@@ -43,7 +43,7 @@ fn claiming(database: &TestDatabase, claims: &[u8], addresses: &[&str]) -> Vec<A
     let servers = database.servers().into_iter().zip(claims).enumerate();
     let claim = |(position, (inner, &claim)): (usize, (Arc<dyn Transport>, &u8))| -> Arc<dyn Transport> {
         let address = addresses.get(position).map(|&address| address.into());
-        Arc::new(Claims { inner, claim, address, certificate: None })
+        Arc::new(Claims { inner, claim, address, certificate_key: None })
     };
     servers.map(claim).collect()
 }
@@ -121,19 +121,19 @@ async fn two_servers_with_one_host_are_refused_before_any_request() {
 }
 
 #[tokio::test]
-async fn two_servers_with_one_certificate_receive_no_query() {
+async fn two_servers_with_one_certificate_key_receive_no_query() {
     let database = TestDatabase::new(30, 2, 64, |_| {});
-    let connect = |addresses: [&'static str; 2], certificates: [u8; 2], allow_same_host| {
-        let servers = database.servers().into_iter().zip(addresses).zip([1, 2]).zip(certificates);
-        let servers = servers.map(|(((inner, address), claim), shown)| -> Arc<dyn Transport> {
-            Arc::new(Claims { inner, claim, address: Some(address.into()), certificate: Some([shown; 32]) })
+    let connect = |addresses: [&'static str; 2], keys: [u8; 2], allow_same_host| {
+        let servers = database.servers().into_iter().zip(addresses).zip([1, 2]).zip(keys);
+        let servers = servers.map(|(((inner, address), claim), key)| -> Arc<dyn Transport> {
+            Arc::new(Claims { inner, claim, address: Some(address.into()), certificate_key: Some([key; 32]) })
         });
         let (servers, pins) = (servers.collect(), Pins { allow_same_host, ..Pins::default() });
         async move { Client::connect(servers, &pins).await.map(drop) }
     };
     let two = ["https://a.example", "https://b.example"];
     let error = connect(two, [7, 7], false).await.unwrap_err();
-    assert!(matches!(error, ClientError::SameCertificate { .. }), "{error}");
+    assert!(matches!(error, ClientError::SameCertificateKey { .. }), "{error}");
     connect(two, [7, 8], false).await.unwrap();
     connect(two, [7, 7], true).await.unwrap();
     connect(["https://127.0.0.1:1", "https://localhost:2"], [7, 7], false).await.unwrap();

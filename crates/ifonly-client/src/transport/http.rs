@@ -28,6 +28,7 @@ use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,20 +89,20 @@ pub struct HttpServer {
     base: String,
     token: Option<HeaderValue>,
     client: Client<CertificateRecorder, Full<Bytes>>,
-    certificate: SeenCertificate,
+    certificate_key: SeenKey,
 }
 
-/// A hash of the certificate that a server has shown.
-type SeenCertificate = Arc<Mutex<Option<[u8; 32]>>>;
+/// A hash of the public key in the certificate that a server has shown.
+type SeenKey = Arc<Mutex<Option<[u8; 32]>>>;
 type Connector = HttpsConnector<HttpConnector>;
 type Connection = <Connector as Service<Uri>>::Response;
 type ConnectError = <Connector as Service<Uri>>::Error;
 
-/// Opens connections and keeps a hash of the last certificate.
+/// Opens connections and keeps a hash of the public key in the last certificate.
 #[derive(Clone, Debug)]
 struct CertificateRecorder {
     inner: Connector,
-    seen: SeenCertificate,
+    seen: SeenKey,
 }
 
 impl Service<Uri> for CertificateRecorder {
@@ -119,12 +120,18 @@ impl Service<Uri> for CertificateRecorder {
             let connection = connecting.await?;
             if let MaybeHttpsStream::Https(stream) = &connection {
                 let certificates = stream.inner().get_ref().1.peer_certificates().unwrap_or_default();
-                let shown = certificates.first().map(|certificate| *blake3::hash(certificate).as_bytes());
-                *seen.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = certificates.first().and_then(key_hash);
             }
             Ok(connection)
         })
     }
+}
+
+/// A hash of the public key in a certificate. The key shows who answers: one owner can have several
+/// certificates for one key.
+fn key_hash(certificate: &CertificateDer<'_>) -> Option<[u8; 32]> {
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    Some(*blake3::hash(&parsed.subject_public_key_info()).as_bytes())
 }
 
 impl HttpServer {
@@ -164,10 +171,10 @@ impl HttpServer {
             .enable_http1()
             .enable_http2()
             .wrap_connector(sockets);
-        let certificate = SeenCertificate::default();
-        let connector = CertificateRecorder { inner: connector, seen: certificate.clone() };
+        let certificate_key = SeenKey::default();
+        let connector = CertificateRecorder { inner: connector, seen: certificate_key.clone() };
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
-        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client, certificate })
+        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client, certificate_key })
     }
 
     async fn request(
@@ -232,8 +239,8 @@ impl Exchange for HttpServer {
         Some(self.base.clone())
     }
 
-    fn certificate(&self) -> Option<[u8; 32]> {
-        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn certificate_key(&self) -> Option<[u8; 32]> {
+        *self.certificate_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {
@@ -371,8 +378,20 @@ mod tests {
         assert!(resumes(resuming, server));
     }
 
+    #[test]
+    fn certificates_for_one_key_are_recognised() {
+        let [one, other] = [0; 2].map(|_| rcgen::KeyPair::generate().unwrap());
+        let certificate = |name: &str, key: &rcgen::KeyPair| {
+            rcgen::CertificateParams::new(vec![name.into()]).unwrap().self_signed(key).unwrap()
+        };
+        let hash = |name, key| key_hash(certificate(name, key).der()).unwrap();
+        assert_ne!(certificate("a.example", &one).der(), certificate("b.example", &one).der());
+        assert_eq!(hash("a.example", &one), hash("b.example", &one));
+        assert_ne!(hash("a.example", &one), hash("a.example", &other));
+    }
+
     #[tokio::test]
-    async fn the_certificate_of_a_server_is_known_after_a_request() {
+    async fn the_key_in_the_certificate_of_a_server_is_known_after_a_request() {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let private = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -393,10 +412,10 @@ mod tests {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
         });
         let server = HttpServer::new(&url, &TlsTrust::pem(cert.pem().as_bytes()).unwrap()).unwrap();
-        assert_eq!(server.certificate(), None);
+        assert_eq!(server.certificate_key(), None);
         let refused = server.fetch_manifest().await;
         assert!(matches!(refused, Err(TransportError::Refused { status: 404, .. })), "{refused:?}");
-        assert_eq!(server.certificate(), Some(*blake3::hash(cert.der()).as_bytes()));
+        assert_eq!(server.certificate_key(), Some(key_hash(cert.der()).unwrap()));
         serving.join().unwrap();
     }
 

@@ -43,8 +43,9 @@ pub trait Exchange {
         None
     }
 
-    /// A hash of the certificate that the server has shown, if the transport knows it.
-    fn certificate(&self) -> Option<[u8; 32]> {
+    /// A hash of the public key in the certificate that the server has shown, if the transport knows
+    /// it.
+    fn certificate_key(&self) -> Option<[u8; 32]> {
         None
     }
 

@@ -42,8 +42,8 @@ impl Exchange for Retrying {
         self.inner.address()
     }
 
-    fn certificate(&self) -> Option<[u8; 32]> {
-        self.inner.certificate()
+    fn certificate_key(&self) -> Option<[u8; 32]> {
+        self.inner.certificate_key()
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {

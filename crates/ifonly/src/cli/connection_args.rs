@@ -24,8 +24,8 @@ pub(crate) struct PinArgs {
     /// Require these operators, separated by commas, in the order of the server indices.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     operators: Option<Vec<String>>,
-    /// For trials: allow two servers with the same host or certificate, where one operator gets two
-    /// shares of the query.
+    /// For trials: allow two servers with the same host or certificate key, where one operator gets
+    /// two shares of the query.
     #[arg(long)]
     allow_same_host: bool,
 }
