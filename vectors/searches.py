@@ -468,6 +468,9 @@ class Search(Query):
         """Returns the row with its true cost; None if it is left out."""
         encoded, wrong = self.fetch.decode(self.heard(responses, 16))
         self.lying_servers.update(wrong)
+        if wanted is None:
+            self.doubtful |= any(encoded)
+            return None
         try:
             shown = self.shown_record(open_record(encoded), wanted)
         except Failed:
@@ -540,11 +543,7 @@ class Search(Query):
                     place = number - self.phases
                     cost, position = nearest[place] if place < len(nearest) else (None, None)
                     assert wanted == position, "wanted position"
-                    if wanted is None:
-                        # Errors in the result of a dummy query are discarded, lying servers not.
-                        self.dummy(responses)
-                    else:
-                        found += filter(None, [self.decode_record(responses, wanted, cost)])
+                    found += filter(None, [self.decode_record(responses, wanted, cost)])
                 else:
                     ranks = self.decode_phase(phase, responses, shares, r, theta)
                     theta = [rank is not None for rank in ranks]
@@ -557,14 +556,6 @@ class Search(Query):
         result["lying_servers"] = sorted(n + 1 for n in self.lying_servers)
         result["doubtful"] = self.doubtful
         assert self.result == ({"error": error} if error else result), "result"
-
-    def dummy(self, responses):
-        try:
-            encoded, wrong = self.fetch.decode(self.heard(responses, 16))
-        except Failed:
-            return
-        self.lying_servers.update(wrong)
-        assert not any(encoded), "dummy query"
 
 
 @functools.lru_cache(None)

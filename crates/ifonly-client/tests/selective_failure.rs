@@ -8,7 +8,9 @@ use bytes::Bytes;
 use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::RootKey;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
-use ifonly_client::{Answer, Client, ManifestResponse, Pins, ResponseSink, Route, Transport, WishList};
+use ifonly_client::{
+    Answer, Client, ClientError, ManifestResponse, Pins, ResponseSink, Route, Transport, TransportError, WishList,
+};
 use ifonly_core::http_api::CHECK_LENGTH;
 use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::server_protocol::ServerProtocol;
@@ -31,6 +33,8 @@ enum Lie {
     Costs(i64, usize),
     /// Damages every record.
     Record,
+    /// Sends no record.
+    NoRecord,
 }
 
 struct LyingServer {
@@ -76,6 +80,7 @@ impl Exchange for LyingServer {
                     self.falsify(instance, &mut bytes[MessageKind::Phase(0).lead()..], added, half);
                 }
                 (Route::Record, Lie::Record) => bytes[MessageKind::Record.lead()] ^= 1,
+                (Route::Record, Lie::NoRecord) => return Err(TransportError::CutOff("test".into())),
                 _ => {}
             }
             response.part(&bytes);
@@ -84,13 +89,13 @@ impl Exchange for LyingServer {
     }
 }
 
-/// The answer of a search in which server 1 tells this lie, and the requests that servers observe.
-async fn ask(
+/// The outcome of a search in which server 1 tells this lie, and the requests that servers observe.
+async fn outcome(
     database: &TestDatabase,
     profile: [u32; 4],
     wishes: &WishList,
     lie: Lie,
-) -> (Answer, Vec<(usize, ObservedRequest)>) {
+) -> (Result<Answer, ClientError>, Vec<(usize, ObservedRequest)>) {
     let log = Arc::new(Mutex::new(vec![]));
     let lying = LyingServer { inner: Arc::new(database.server(1)), database: database.clone(), lie };
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(lying), Arc::new(database.server(2))];
@@ -99,9 +104,20 @@ async fn ask(
         .enumerate()
         .map(|(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) });
     let client = Client::connect(recorded.collect(), &Pins::default()).await.unwrap();
-    let answer = client.ask(&database.values(&profile), wishes).await.unwrap();
+    let outcome = client.ask(&database.values(&profile), wishes).await;
     let requests = log.lock().unwrap().clone();
-    (answer, requests)
+    (outcome, requests)
+}
+
+/// Like [`outcome`], for searches that succeed.
+async fn ask(
+    database: &TestDatabase,
+    profile: [u32; 4],
+    wishes: &WishList,
+    lie: Lie,
+) -> (Answer, Vec<(usize, ObservedRequest)>) {
+    let (outcome, requests) = outcome(database, profile, wishes, lie).await;
+    (outcome.unwrap(), requests)
 }
 
 /// Profiles whose nearest row has a cost above 0: a cost below 0 is impossible.
@@ -149,16 +165,30 @@ async fn rows_with_impossible_costs_are_left_out_and_the_search_succeeds() {
     }
 }
 
+/// Wishes that no row satisfies, with the profiles above.
+fn no_match() -> WishList {
+    WishList { immutable: vec!["income".into(), "debt".into(), "grade".into()], ..WishList::default() }
+}
+
+#[tokio::test]
+async fn a_record_fetch_that_fails_has_the_same_outcome_whether_a_row_matches_or_not() {
+    let (database, mut outcomes) = (database(), vec![]);
+    for wishes in [WishList::default(), no_match()] {
+        let (answer, requests) = outcome(&database, PROFILES[0], &wishes, Lie::NoRecord).await;
+        outcomes.push((answer.unwrap_err().to_string(), requests));
+    }
+    assert_eq!(outcomes[0], outcomes[1]);
+}
+
 #[tokio::test]
 async fn a_damaged_record_is_left_out_and_the_search_succeeds() {
     let database = database();
-    // No row matches the second wishes, so the record of a dummy query is damaged.
-    let none = WishList { immutable: vec!["income".into(), "debt".into(), "grade".into()], ..WishList::default() };
-    for (wishes, matches) in [(WishList::default(), true), (none, false)] {
+    // No row matches the second wishes, so the answer to a dummy query is damaged.
+    for (wishes, matches) in [(WishList::default(), true), (no_match(), false)] {
         let (honest, usual) = ask(&database, PROFILES[0], &wishes, Lie::Nothing).await;
         assert_eq!(honest.found.is_empty(), !matches);
         let (answer, requests) = ask(&database, PROFILES[0], &wishes, Lie::Record).await;
-        assert_eq!((answer.found.is_empty(), is_doubtful(&answer)), (true, matches));
+        assert!(answer.found.is_empty() && is_doubtful(&answer));
         assert_eq!(requests, usual);
     }
 }

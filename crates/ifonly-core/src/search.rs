@@ -98,6 +98,13 @@ impl std::fmt::Debug for NearestRow {
     }
 }
 
+/// What a record fetch returned.
+struct FetchedRecord {
+    record: Result<Vec<u8>, RecordRefusal>,
+    /// Whether all bytes are zero, as honest servers answer a dummy query.
+    is_zero: bool,
+}
+
 /// The result of a search.
 #[derive(Debug)]
 pub struct SearchResult {
@@ -108,8 +115,8 @@ pub struct SearchResult {
     /// Servers that were excluded because of a wrong or malformed answer or another key, counted
     /// from 1.
     pub lying_servers: Vec<usize>,
-    /// Whether rows were left out because honest servers could not have sent their values or
-    /// records. A server lied, and another row may be nearer.
+    /// Whether the servers sent what honest servers could not have sent: values of rows, which were
+    /// left out, or a record. A server lied, and another row may be nearer.
     pub is_doubtful: bool,
 }
 
@@ -483,14 +490,15 @@ impl Search {
     }
 
     fn read_record(&mut self, number: usize, responses: &StepResponses, random: &mut impl RandomSource) {
-        let decoded = self.decode_record(responses, random);
-        // A dummy query has no record. Its bytes were decoded nevertheless, so that the work is the
-        // same.
-        let Some((position, cost)) = self.wanted[number] else { return };
-        match decoded {
-            Ok(Ok(record)) => self.found.push(NearestRow { position: Some(position), cost, record }),
-            Ok(Err(_)) => self.is_doubtful = true,
-            Err(error) => {
+        match (self.decode_record(responses, random), self.wanted[number]) {
+            (Ok(FetchedRecord { record: Ok(record), .. }), Some((position, cost))) => {
+                self.found.push(NearestRow { position: Some(position), cost, record });
+            }
+            (Ok(_), Some(_)) => self.is_doubtful = true,
+            // A fault has the same outcome for a dummy query: it must not tell whether a row
+            // matches.
+            (Ok(fetched), None) => self.is_doubtful |= !fetched.is_zero,
+            (Err(error), _) => {
                 self.error.get_or_insert(error);
             }
         }
@@ -500,7 +508,7 @@ impl Search {
         &mut self,
         responses: &StepResponses,
         random: &mut impl RandomSource,
-    ) -> Result<Result<Vec<u8>, RecordRefusal>, SearchError> {
+    ) -> Result<FetchedRecord, SearchError> {
         let bodies = self.bodies(responses)?;
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
@@ -508,7 +516,8 @@ impl Search {
         let (encoded, lying_servers) = decoded.map_err(|error| self.blame(error.into()))?;
         self.lying_servers.extend(lying_servers);
         self.work += encoded.len() as u64;
-        Ok(self.header_context.open_record(&encoded))
+        let is_zero = encoded.iter().fold(0, |all, byte| all | byte) == 0;
+        Ok(FetchedRecord { record: self.header_context.open_record(&encoded), is_zero })
     }
 
     /// Parses all answers. A malformed answer counts as missing, and its server as lying.

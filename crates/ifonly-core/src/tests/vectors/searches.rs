@@ -329,6 +329,13 @@ fn search_vectors_are_what_clients_and_servers_send() {
             ..HONEST
         },
         Setup { scheme: "table", signed: true, forged: true, ..HONEST },
+        Setup { scheme: "gated-tables", no_match: true, k: 2, ..HONEST },
+        Setup {
+            scheme: "gated-tables",
+            no_match: true,
+            behaviour: |step, server| if (step, server) == (1, 2) { "adds 1" } else { "honest" },
+            ..HONEST
+        },
     ];
     let searches: Vec<Value> = (0..).zip(&setups).map(|(number, setup)| vector(number, setup)).collect();
     compare("searches", &json!({ "searches": searches }));
