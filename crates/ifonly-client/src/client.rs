@@ -24,6 +24,7 @@ use ifonly_values::message::{Coded, CodedMessage};
 use ifonly_values::schema::EncodedValue;
 use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What servers see of a question, within their limits. What is refused after this must look to
 /// the servers like any other question.
@@ -167,6 +168,8 @@ pub struct Client {
     /// Indices, from 1, of servers that claimed another index.
     pub(crate) misnumbered: Vec<usize>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// When the manifests arrived, by the clock.
+    pub(crate) arrived: Option<Duration>,
     pub(crate) credentials: Option<Arc<dyn CredentialSource>>,
 }
 
@@ -202,7 +205,8 @@ impl Client {
         let (assigned, refused, misnumbered) = server_assignment::assign_servers(responding, &manifest)?;
         server_failures.extend(refused);
         let clock = assigned.iter().flatten().find_map(|server| server.clock());
-        Ok(Client { manifest, assigned, server_failures, misnumbered, clock, credentials: None })
+        let arrived = clock.as_ref().map(|clock| clock.now());
+        Ok(Client { manifest, assigned, server_failures, misnumbered, clock, arrived, credentials: None })
     }
 
     /// Takes the credentials of every search from `source`.

@@ -3,7 +3,7 @@
 mod support;
 
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
-use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
+use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport, WishList};
 use ifonly_core::secret_query::SecretQuery;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -109,6 +109,31 @@ async fn pauses(
     }
     assert!(rest.is_empty());
     steps.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
+}
+
+#[tokio::test]
+async fn the_first_message_departs_at_a_multiple_of_an_interval_after_the_manifests_whatever_the_input() {
+    let database = TestDatabase::new(40, 2, 9, |_| {});
+    let (valid, mut wrong) = (database.values(&[3, 2, 4, 1]), database.values(&[3, 2, 4, 1]));
+    wrong.set("income", "much");
+    for values in [valid, wrong] {
+        for working in [Duration::ZERO, MS, 4 * MS, 11 * MS] {
+            let (clock, log) = (Arc::new(TickingClock::default()), Log::default());
+            let timed = |inner| -> Arc<dyn Transport> {
+                Arc::new(Timed { inner, clock: clock.clone(), tick: Duration::ZERO, log: log.clone() })
+            };
+            let servers = database.servers().into_iter().map(timed).collect();
+            let client = Client::connect(servers, &Pins::default()).await.unwrap();
+            // The clock stands at the arrival of the manifests. Work until the search takes this
+            // long, and the preparation of a search takes 3 ms.
+            *clock.now.lock().unwrap() += working;
+            *clock.tick.lock().unwrap() = 3 * MS;
+            let _ = client.ask(&values, &WishList::default()).await;
+            let departed = log.lock().unwrap()[0].1;
+            let multiple = departed.as_micros() % (6 * MS).as_micros();
+            assert!(departed > Duration::ZERO && multiple == 0, "{working:?}: {departed:?}");
+        }
+    }
 }
 
 #[tokio::test]

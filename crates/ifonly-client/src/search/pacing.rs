@@ -2,11 +2,16 @@
 //!
 //! A server sees the time between the last byte of an answer and the next request. The client does
 //! the same work in between for every profile, but caches, allocators and branch predictors make
-//! its duration depend on data. Therefore every request after the first departs at a multiple of a
-//! fixed interval after the end of the last answer. The interval covers the work: before a search,
-//! the client measures the decoding of all-zero answers of the same sizes (a rehearsal), doubles
-//! that time, and rounds it up to one of four steps per power of two. The interval depends on
-//! public sizes and on this machine.
+//! its duration depend on data. Therefore every request departs at a multiple of a fixed interval
+//! after the end of the last answer. The interval covers the work: before a search, the client
+//! measures the decoding of all-zero answers of the same sizes (a rehearsal), doubles that time, and
+//! rounds it up to one of four steps per power of two. The interval depends on public sizes and on
+//! this machine.
+//!
+//! The first message of a question departs at a multiple of another interval after the arrival of
+//! the manifests. It covers the preparation of a search, measured on one without a target: in wide
+//! schemas, the time to compile wishes would show. Between two searches of one question, the sum of
+//! both intervals applies.
 //!
 //! Pacing needs a [`Clock`]. Every [`Transport`](crate::Transport) that leaves the process has one.
 
@@ -35,18 +40,36 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// The departure of the requests of one question.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// The interval; every request departs at a multiple of it.
-    pub(crate) interval: Duration,
-    /// When the last answer ended; `None` before the first request.
+    /// The interval between two steps of a search.
+    steps: Duration,
+    /// The interval between two searches.
+    between: Duration,
+    /// The interval of the next request, which departs at a multiple of it.
+    next: Duration,
+    /// When the manifests arrived or the last answer ended; `None` without a clock.
     pub(crate) ended: Option<Duration>,
 }
 
 impl Pace {
-    /// `steps` is the interval of the steps of a search. `between` is the time that the work
-    /// between two searches takes, measured without a target; `None` if there is one search.
-    pub(crate) fn new(steps: Duration, between: Option<Duration>) -> Pace {
-        let between = between.map(|time| rounded(time.saturating_mul(2)).saturating_add(steps));
-        Pace { interval: between.map_or(steps, rounded), ended: None }
+    /// `arrived` is when the manifests arrived, `steps` the interval of the steps of a search, and
+    /// `preparation` the time that the preparation of a search takes, measured without a target.
+    pub(crate) fn new(arrived: Option<Duration>, steps: Duration, preparation: Duration) -> Pace {
+        let next = rounded(preparation.saturating_mul(2));
+        Pace { steps, between: rounded(next.saturating_add(steps)), next, ended: arrived }
+    }
+
+    /// Waits for the departure of the next step. If the clock fails, the search continues without
+    /// pacing.
+    pub(crate) async fn wait(&mut self, clock: &dyn Clock) {
+        if let Some(ended) = self.ended.take() {
+            let _ = clock.wait_until(departure(ended, clock.now(), self.next)).await;
+        }
+        self.next = self.steps;
+    }
+
+    /// The next step belongs to another search.
+    pub(crate) fn end_search(&mut self) {
+        self.next = self.between;
     }
 }
 
@@ -114,7 +137,7 @@ fn rounded(time: Duration) -> Duration {
 }
 
 /// The departure time of a request that is ready at `now`, after answers that ended at `ended`.
-pub(crate) fn departure(ended: Duration, now: Duration, interval: Duration) -> Duration {
+fn departure(ended: Duration, now: Duration, interval: Duration) -> Duration {
     let multiple = now.saturating_sub(ended).as_nanos().div_ceil(interval.as_nanos().max(1)).max(1);
     ended.saturating_add(interval.saturating_mul(u32::try_from(multiple).unwrap_or(u32::MAX)))
 }

@@ -7,7 +7,6 @@
 
 use crate::client::{Client, PublicPart};
 use crate::error::{ClientError, ServerFailure};
-use crate::search::pacing;
 use crate::search::pacing::{Clock, Pace};
 use crate::transport::credential::Credential;
 use crate::transport::{ResponseSink, ServerRequest, TransportError};
@@ -103,7 +102,7 @@ impl Client {
         Ok(PreparedSearch { steps, servers: offered.servers(), charged: offered.searches(top) })
     }
 
-    /// Runs all steps of a search. `pace` has the end of the search before, if there was one.
+    /// Runs all steps of a search. `pace` knows the end of the search before.
     pub(crate) async fn search_once(
         &self,
         search: PreparedSearch,
@@ -115,11 +114,9 @@ impl Client {
         let mut credentials = credentials.transpose()?.unwrap_or_default();
         let (mut traffic, mut server_failures) = (Traffic::default(), vec![]);
         while let Some(step) = search.next(random) {
-            if let (Some(clock), Some(ended)) = (&self.clock, pace.ended) {
-                // If the clock fails, the search continues without pacing.
-                let _ = clock.wait_until(pacing::departure(ended, clock.now(), pace.interval)).await;
+            if let Some(clock) = self.clock.as_deref() {
+                pace.wait(clock).await;
             }
-            pace.ended = None;
             for exchange in self.step(&mut search, step, std::mem::take(&mut credentials)).await {
                 pace.ended = pace.ended.max(exchange.ended);
                 traffic.up += exchange.up;
@@ -127,6 +124,7 @@ impl Client {
                 server_failures.extend(exchange.failure.filter(|failure| !server_failures.contains(failure)));
             }
         }
+        pace.end_search();
         match search.finish() {
             Ok(outcome) => Ok(SearchReport { outcome, traffic, server_failures }),
             Err(error) => Err(ClientError::Search { error, server_failures }),

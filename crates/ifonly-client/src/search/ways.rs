@@ -141,18 +141,16 @@ impl Client {
     /// The departure of the requests of one question.
     pub(crate) fn pace(&self, public: &PublicPart<'_>) -> Pace {
         let Some(clock) = self.clock.as_deref() else { return Pace::default() };
-        let between = (public.ways > 1).then(|| {
-            let started = clock.now();
-            self.compile_dummy(public.offered);
-            std::hint::black_box(self.new_dummy(public).is_ok());
-            clock.now().saturating_sub(started)
-        });
+        let started = clock.now();
+        self.compile_dummy(public.offered);
+        std::hint::black_box(self.new_dummy(public).is_ok());
+        let preparation = clock.now().saturating_sub(started);
         // A sealed search has one step.
         let steps = public.offered.scans().map(|instance| {
             let header_context = self.manifest.header_context();
             pacing::interval(instance, header_context, public.top, clock)
         });
-        Pace::new(steps.unwrap_or_default(), between)
+        Pace::new(self.arrived, steps.unwrap_or_default(), preparation)
     }
 
     /// Runs all searches. The first error is returned after the last search.
