@@ -183,6 +183,16 @@ def seal(record, key):
     return body + xor(p.derive_key("ifonly record digest v1", body, 16), key)
 
 
+def check_fingerprints(entries):
+    assert len(entries) == 3, "fingerprints"
+    for one in entries:
+        assert set(one) == {"key_epoch", "root_key", "header", "fingerprint"}, "fingerprints"
+        epoch = one["key_epoch"]
+        digits = derive(bytes.fromhex(one["root_key"]), b"fingerprint", epoch.to_bytes(4, "little"))[:16].hex()
+        assert one["header"] == f"{epoch}={digits}", "header"
+        assert one["fingerprint"] == "-".join(digits[i : i + 4] for i in range(0, 32, 4)), "fingerprint"
+
+
 def check_records(v, root):
     epoch, digest = v["epoch"].to_bytes(4, "little"), bytes.fromhex(v["digest"])
     keys = [derive(root, b"record", epoch, digest, row.to_bytes(8, "little"))[:16] for row in range(11)]
@@ -247,12 +257,13 @@ def check_record_query(one, keys, encoded):
 
 
 def check(v):
-    names = "payloads messages tau ticket two_phases root_key epoch digest key_check streams elements orders records encoded record_queries usual_points"
+    names = "payloads messages tau ticket two_phases root_key epoch digest fingerprints key_check streams elements orders records encoded record_queries usual_points"
     assert set(v) == set(names.split()), "fields"
     check_messages(v)
     check_two_phases(v)
     root = bytes.fromhex(v["root_key"])
     keys = derive(root, b"transcript", v["epoch"].to_bytes(4, "little"), bytes.fromhex(v["tau"]))
+    check_fingerprints(v["fingerprints"])
     check_streams(v, keys)
     encoded = check_records(v, root)
     assert len(v["record_queries"]) == 5, "record_queries"

@@ -58,14 +58,13 @@ def serve(bundle: StrPath, servers: int | None = None, *, keys: Iterable[StrPath
     return Deployment(_ifonly.serve(os.fspath(bundle), servers, [os.fspath(key) for key in keys]))
 
 
-def keygen(path: StrPath, *, epoch: int = 0, signing_key: bool = False) -> str | None:
+def keygen(path: StrPath, *, epoch: int = 0, signing_key: bool = False) -> str:
     """Writes a new key to a file that only its owner can read. It never overwrites a file.
 
     The default is a root key, which all servers of a deployment need and no other party may have.
-    ``signing_key`` makes a key that signs records, which no server may have; the result is then
-    its public key.
+    The result is its fingerprint, which operators compare. ``signing_key`` makes a key that signs
+    records, which no server may have; the result is then its public key.
     """
     if signing_key:
         return _ifonly.signing_key(os.fspath(path))
-    _ifonly.keygen(os.fspath(path), epoch)
-    return None
+    return _ifonly.keygen(os.fspath(path), epoch)

@@ -51,11 +51,11 @@ pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, key
     Ok(Servers { urls: running.urls().to_vec(), running: Mutex::new(Some(running)) })
 }
 
-/// Writes a new root key.
+/// Writes a new root key; returns its fingerprint.
 #[pyfunction]
 #[pyo3(signature = (path, epoch))]
-pub(crate) fn keygen(path: PathBuf, epoch: u32) -> PyResult<()> {
-    key_file::create(&path, epoch).map_err(machine)
+pub(crate) fn keygen(path: PathBuf, epoch: u32) -> PyResult<String> {
+    key_file::create(&path, epoch).map(|fingerprint| fingerprint.to_string()).map_err(machine)
 }
 
 /// Writes a new signing key; returns the public key.

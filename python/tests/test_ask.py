@@ -200,7 +200,7 @@ def test_three_servers_run_sealed_searches(folder: Path) -> None:
 
 
 def test_stopped_servers_do_not_answer(folder: Path) -> None:
-    ifonly.keygen("root.key")
+    assert len(ifonly.keygen("root.key").split("-")) == 8
     deployment = ifonly.serve(ifonly.build(LOANS[["income", "job"]], "two.bundle"), keys=["root.key"])
     explainer = deployment.explainer(timeout=5)
     assert explainer.generate_counterfactuals({"income": 900, "job": "baker"})[0]

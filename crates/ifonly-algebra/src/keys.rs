@@ -13,6 +13,7 @@
 //! process can compute every row by itself.
 
 use crate::field::{Field, FieldElement};
+use crate::fingerprint::{FINGERPRINT_LENGTH, KeyFingerprint};
 use crate::lifted::{LiftedDraws, LiftedFormat};
 use crate::random::{RandomSource, mask_for};
 use crate::row_function::RowRandomness;
@@ -56,6 +57,14 @@ impl RootKey {
     /// The 32 secret bytes, for a key file.
     pub fn expose(&self) -> &[u8; 32] {
         &self.bytes
+    }
+
+    /// The fingerprint of the key as it is in its file, before it is bound to the data of a bundle.
+    pub fn fingerprint(&self) -> KeyFingerprint {
+        let hash = derive(&self.bytes, &[b"fingerprint", &self.epoch.to_le_bytes()]);
+        let mut bytes = [0; FINGERPRINT_LENGTH];
+        bytes.copy_from_slice(&hash[..FINGERPRINT_LENGTH]);
+        KeyFingerprint { epoch: self.epoch, bytes }
     }
 
     /// The keys of one transcript.

@@ -28,6 +28,7 @@
 
 pub mod decode;
 pub mod field;
+pub mod fingerprint;
 pub mod gf256;
 pub mod interpolate;
 pub mod keys;

@@ -1,6 +1,7 @@
 //! Names of the HTTP binding, for clients and servers: paths, header names, lengths and problem
 //! types (docs/protocol.md, section 2).
 
+use ifonly_algebra::fingerprint::{FINGERPRINT_LENGTH, KeyFingerprint};
 pub use ifonly_algebra::keys::{CHECK_LENGTH, TICKET_LENGTH};
 
 /// Path of the manifest.
@@ -11,6 +12,9 @@ pub const SERVER_INDEX_HEADER: &str = "ifonly-server-index";
 /// Response header with the digests of earlier manifests that the server still answers for:
 /// hexadecimal, newest first, separated by commas.
 pub const PREVIOUS_MANIFESTS_HEADER: &str = "ifonly-previous-manifests";
+/// Response header with the fingerprints of the root keys with which the server answers for this
+/// manifest: `EPOCH=FINGERPRINT` with 32 hexadecimal digits, separated by commas.
+pub const KEY_FINGERPRINTS_HEADER: &str = "ifonly-key-fingerprints";
 /// The media type of messages and responses.
 pub const MESSAGE_TYPE: &str = "application/octet-stream";
 /// The media type of problem documents (RFC 9457).
@@ -35,6 +39,23 @@ impl Route {
             Route::Record => "/v1/record",
         }
     }
+}
+
+/// The value of [`KEY_FINGERPRINTS_HEADER`].
+pub fn write_fingerprints(fingerprints: &[KeyFingerprint]) -> String {
+    let entries = fingerprints.iter().map(|key| format!("{}={:032x}", key.epoch, u128::from_be_bytes(key.bytes)));
+    entries.collect::<Vec<_>>().join(",")
+}
+
+/// The fingerprint for `epoch` in the value of [`KEY_FINGERPRINTS_HEADER`]; `None` if there is no
+/// valid one.
+pub fn read_fingerprint(header: &str, epoch: u32) -> Option<KeyFingerprint> {
+    header.split(',').find_map(|entry| {
+        let (number, digits) = entry.trim().split_once('=')?;
+        let is_hex = digits.len() == 2 * FINGERPRINT_LENGTH && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let bytes = u128::from_str_radix(digits, 16).ok().filter(|_| is_hex)?.to_be_bytes();
+        (number.parse() == Ok(epoch)).then_some(KeyFingerprint { epoch, bytes })
+    })
 }
 
 const URN: &str = "urn:ifonly:problem:";
@@ -121,6 +142,21 @@ impl ProblemType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fingerprints_are_found_by_their_epoch() {
+        let keys = [7, 0].map(|epoch| KeyFingerprint { epoch, bytes: [epoch as u8; FINGERPRINT_LENGTH] });
+        let header = write_fingerprints(&keys);
+        assert_eq!(header, format!("7={},0={}", "07".repeat(16), "00".repeat(16)));
+        assert_eq!(keys[0].to_string(), ["0707"; 8].join("-"));
+        for key in keys {
+            assert_eq!(read_fingerprint(&header.replace(',', " , "), key.epoch), Some(key));
+        }
+        assert_eq!(read_fingerprint(&header, 1), None);
+        for digits in ["", "00", &"0".repeat(33), &"+".repeat(32), &format!("+{}", "0".repeat(31)), &"é".repeat(16)] {
+            assert_eq!(read_fingerprint(&format!("0={digits}"), 0), None, "{digits}");
+        }
+    }
 
     #[test]
     fn problem_types_are_found_by_their_urn() {

@@ -146,6 +146,9 @@ fn load(config: &Config, runtime: &Handle, shards_timeout: Duration) -> Result<L
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing("bundle"))?;
     let index = config.index.ok_or(ConfigError::Missing("index"))?;
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
+    for key in &keys {
+        tracing::info!(epoch = key.epoch(), fingerprint = %key.fingerprint(), "root key");
+    }
     let tls = config.tls.as_ref().map(|tls| server::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
     let (dataset, weakest, loaded) = match &config.shards {

@@ -5,6 +5,7 @@
 //! users other than its owner can read. No function here overwrites a file.
 
 use crate::shards::SHARD_NAME;
+use ifonly_algebra::fingerprint::KeyFingerprint;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use std::fs::{File, OpenOptions};
@@ -72,15 +73,16 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
 }
 
 /// Writes a new root key for `epoch`. An existing file is an error: an overwritten root key cannot
-/// be restored.
-pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
+/// be restored. Returns its fingerprint.
+pub fn create(path: &Path, epoch: u32) -> Result<KeyFingerprint, KeyFileError> {
     let key = RootKey::generate(epoch, &mut OsRandom::default());
     let hex = Zeroizing::new(hex::encode(key.expose()));
     let text = Zeroizing::new(format!(
         "# Root key of a deployment. Every server needs this key; no other machine may have it.\nepoch = {epoch}\nroot_key = \"{}\"\n",
         hex.as_str()
     ));
-    write_new(path, text.as_bytes())
+    write_new(path, text.as_bytes())?;
+    Ok(key.fingerprint())
 }
 
 /// Creates a file that only its owner may read. The file must not exist.
@@ -126,9 +128,9 @@ mod tests {
     fn keys_round_trip_are_private_and_are_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("root.key");
-        create(&path, 7).unwrap();
+        let fingerprint = create(&path, 7).unwrap();
         let key = load(&path).unwrap();
-        assert_eq!(key.epoch(), 7);
+        assert_eq!((key.epoch(), key.fingerprint()), (7, fingerprint));
         assert_eq!(load(&path).unwrap().expose(), key.expose());
         assert!(matches!(create(&path, 7), Err(KeyFileError::Io { .. })));
         #[cfg(unix)]

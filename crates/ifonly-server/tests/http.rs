@@ -5,6 +5,8 @@ mod support;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
+use ifonly_algebra::keys::RootKey;
+use ifonly_core::http_api::{KEY_FINGERPRINTS_HEADER, read_fingerprint};
 use ifonly_core::transcript::MessageKind;
 use ifonly_server::Server;
 use ifonly_server::auth::account_tokens::AccountTokens;
@@ -54,6 +56,9 @@ async fn the_manifest_is_served_unchanged_with_the_server_index() {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.body(), manifest("1").json());
     assert_eq!(response.headers()["ifonly-server-index"], "1");
+    let epoch = manifest("1").header_context().epoch;
+    let published = response.headers()[KEY_FINGERPRINTS_HEADER].to_str().unwrap();
+    assert_eq!(read_fingerprint(published, epoch), Some(RootKey::new(epoch, [5; 32]).fingerprint()));
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
 }
 
@@ -278,7 +283,13 @@ async fn only_pages_of_listed_origins_may_search() {
         let response = send(&router, request).await;
         assert_eq!(response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed);
         let shown = text(response.headers(), header::ACCESS_CONTROL_EXPOSE_HEADERS);
-        for name in ["ifonly-server-index", "ifonly-previous-manifests", "retry-after", "content-length"] {
+        for name in [
+            "ifonly-server-index",
+            "ifonly-previous-manifests",
+            KEY_FINGERPRINTS_HEADER,
+            "retry-after",
+            "content-length",
+        ] {
             assert!(shown.contains(name), "a page needs {name}: {shown}");
         }
     }

@@ -9,6 +9,7 @@ use crate::compute::database::{AontRecords, Database};
 use crate::compute::sealed::CircuitCache;
 use crate::shards::ShardSet;
 use bytes::Bytes;
+use ifonly_algebra::fingerprint::KeyFingerprint;
 use ifonly_algebra::keys::RootKey;
 use ifonly_bundle::{Bundle, BundleMetadata};
 use ifonly_core::aont;
@@ -53,6 +54,8 @@ pub struct LoadedBundle {
     index: u8,
     manifest: Bytes,
     digest: [u8; 32],
+    /// The fingerprints of the keys as they are in their files.
+    fingerprints: Vec<KeyFingerprint>,
     /// A hash of each bound key, to compare two bundles with the same manifest.
     checks: Vec<(u32, String)>,
     most_records: u64,
@@ -69,8 +72,9 @@ impl LoadedBundle {
     /// databases; the plain records are not needed afterwards.
     pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<LoadedBundle, LoadError> {
         let manifest = bundle.manifest();
+        let fingerprints: Vec<KeyFingerprint> = keys.iter().map(RootKey::fingerprint).collect();
         let keys = check_keys(manifest, keys, &bundle.data_digest())?;
-        let loaded = |database| LoadedBundle::of(manifest, index, keys.clone(), database);
+        let loaded = |database| LoadedBundle::of(manifest, index, keys.clone(), fingerprints, database);
         let empty = loaded(Database::new(bundle.rows().clone(), vec![]))?;
         let encoded_length = manifest.record_length() + aont::OVERHEAD;
         let encode = |key: &RootKey| {
@@ -93,12 +97,19 @@ impl LoadedBundle {
         keys: Vec<RootKey>,
         shards: impl FnOnce(&[RootKey]) -> Result<Arc<ShardSet>, E>,
     ) -> Result<LoadedBundle, E> {
+        let fingerprints = keys.iter().map(RootKey::fingerprint).collect();
         let keys = check_keys(metadata.manifest(), keys, &metadata.data_digest())?;
         let database = Database::of_shards(shards(&keys)?);
-        Ok(LoadedBundle::of(metadata.manifest(), index, keys, database)?)
+        Ok(LoadedBundle::of(metadata.manifest(), index, keys, fingerprints, database)?)
     }
 
-    fn of(manifest: &Manifest, index: u8, keys: Vec<RootKey>, database: Database) -> Result<LoadedBundle, LoadError> {
+    fn of(
+        manifest: &Manifest,
+        index: u8,
+        keys: Vec<RootKey>,
+        fingerprints: Vec<KeyFingerprint>,
+        database: Database,
+    ) -> Result<LoadedBundle, LoadError> {
         let servers = manifest.servers();
         if index == 0 || usize::from(index) > servers {
             return Err(LoadError::Index { index, servers });
@@ -112,6 +123,7 @@ impl LoadedBundle {
             index,
             manifest: manifest.json().to_owned().into(),
             digest: manifest.digest(),
+            fingerprints,
             checks,
             most_records: manifest.top_limit() as u64,
             longest_message: protocol.longest_message(),
@@ -135,6 +147,11 @@ impl LoadedBundle {
     /// The digest of the manifest.
     pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.digest
+    }
+
+    /// The fingerprints of the root keys, as `ifonly keygen` prints them.
+    pub(crate) fn fingerprints(&self) -> &[KeyFingerprint] {
+        &self.fingerprints
     }
 
     /// The largest number of records of one search.

@@ -28,7 +28,8 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use ifonly_core::http_api::{
-    CHECKSUM_LENGTH, MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, Route, SERVER_INDEX_HEADER,
+    CHECKSUM_LENGTH, KEY_FINGERPRINTS_HEADER, MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, Route,
+    SERVER_INDEX_HEADER, write_fingerprints,
 };
 use ifonly_core::server_protocol::{CheckedRequest, Refusal};
 use ifonly_core::transcript::Message;
@@ -163,6 +164,7 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
         .expose_headers([
             HeaderName::from_static(SERVER_INDEX_HEADER),
             HeaderName::from_static(PREVIOUS_MANIFESTS_HEADER),
+            HeaderName::from_static(KEY_FINGERPRINTS_HEADER),
             header::RETRY_AFTER,
             header::CONTENT_LENGTH,
         ])
@@ -191,6 +193,9 @@ fn manifest_response(app: &AppState, headers: &HeaderMap, digest: Option<&str>) 
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(SERVER_INDEX_HEADER, HeaderValue::from(u16::from(loaded.index())));
+    if let Ok(value) = HeaderValue::from_str(&write_fingerprints(loaded.fingerprints())) {
+        headers.insert(KEY_FINGERPRINTS_HEADER, value);
+    }
     if let (Some(value), false) = (HeaderValue::from_str(&previous.join(",")).ok(), previous.is_empty()) {
         headers.insert(PREVIOUS_MANIFESTS_HEADER, value);
     }

@@ -4,6 +4,7 @@
 use super::{compare, hex, numbers};
 use crate::aont::OVERHEAD;
 use crate::field::Field;
+use crate::http_api;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
@@ -28,6 +29,18 @@ impl RandomSource for Recorder {
         self.0.fill(bytes);
         self.1.extend_from_slice(bytes);
     }
+}
+
+/// Fingerprints of root keys as they are in key files.
+fn fingerprints() -> Vec<Value> {
+    let each = |(epoch, key): (u32, [u8; 32])| {
+        let fingerprint = RootKey::new(epoch, key).fingerprint();
+        json!({
+            "key_epoch": epoch, "root_key": hex(&key), "header": http_api::write_fingerprints(&[fingerprint]),
+            "fingerprint": fingerprint.to_string(),
+        })
+    };
+    [(0, [0x42; 32]), (7, [0x42; 32]), (7, [0x43; 32])].into_iter().map(each).collect()
 }
 
 fn streams(keys: &TranscriptKeys) -> Vec<Value> {
@@ -171,6 +184,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
             "root_key": hex(&[0x42; 32]),
             "epoch": 7,
             "digest": hex(&DIGEST),
+            "fingerprints": fingerprints(),
             "key_check": hex(&keys.check_value()),
             "ticket": hex(&root.ticket("baseline", &sent[0].tau())),
             "two_phases": two_phases(&root),

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   ifonly keygen -o root.key
+  ifonly keygen --fingerprint root.key
   ifonly keygen --signing-key -o loans.signing.key
   ifonly keygen --token branch-office --searches 1000
   ifonly keygen --shard-certificate inside.pem")]
@@ -32,6 +33,10 @@ pub(crate) struct Args {
     /// Key epoch of the root key; the manifest lists the epochs in use.
     #[arg(long, value_name = "N", default_value_t = 0)]
     epoch: u32,
+    /// Print the fingerprint of an existing root key, to compare it with other operators. Servers
+    /// publish it and log it when they start.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "epoch", "token", "shard_certificate"])]
+    fingerprint: Option<PathBuf>,
     /// Generate a certificate for the frontends and shards of one server. Its private key is
     /// written beside it, with the extension .key.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "epoch", "token"])]
@@ -67,14 +72,20 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         );
         return Ok(CommandOutcome::Success);
     }
+    if let Some(path) = &args.fingerprint {
+        let key = key_file::load(path).map_err(CommandError::input)?;
+        println!("key epoch {}, fingerprint {}", key.epoch(), key.fingerprint());
+        return Ok(CommandOutcome::Success);
+    }
     let Some(name) = &args.token else {
         let output = output("root.key");
-        key_file::create(&output, args.epoch).map_err(CommandError::machine)?;
+        let fingerprint = key_file::create(&output, args.epoch).map_err(CommandError::machine)?;
         println!(
             "wrote {} for key epoch {}. Copy the key to every server over an encrypted channel, and nowhere else.",
             output.display(),
             args.epoch
         );
+        println!("fingerprint {fingerprint}. Every operator compares it: ifonly keygen --fingerprint FILE.");
         return Ok(CommandOutcome::Success);
     };
     let mut bytes = [0; 32];
