@@ -274,11 +274,7 @@ impl Exchange for ScriptedServer {
     }
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
-        Box::pin(std::future::ready(Ok(ManifestResponse {
-            index: self.index,
-            manifest: self.manifest.clone(),
-            previous: vec![],
-        })))
+        Box::pin(std::future::ready(Ok(ManifestResponse::of(self.index, self.manifest.clone()))))
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {

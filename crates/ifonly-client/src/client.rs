@@ -13,11 +13,13 @@ use crate::query::profile::{Profile, ProfileValues};
 use crate::query::wish_list::WishList;
 use crate::search::pacing::Clock;
 use crate::search::run::PreparedSearch;
-use crate::search::server_assignment;
+use crate::search::server_assignment::RespondingServer;
+use crate::search::{root_keys, server_assignment};
 use crate::transport::credential::CredentialSource;
-use crate::transport::{ManifestResponse, Transport, response};
-use bytes::Bytes;
+use crate::transport::{ManifestResponse, ServedManifest, Transport, response};
 use futures_util::future::join_all;
+use ifonly_algebra::fingerprint::KeyFingerprint;
+use ifonly_core::http_api::read_fingerprint;
 use ifonly_core::signature::PublicKey;
 use ifonly_values::manifest::{Manifest, OfferedScheme, Operator};
 use ifonly_values::message::{Coded, CodedMessage};
@@ -162,6 +164,8 @@ pub(crate) fn compile(
 /// A connection to the servers of one deployment, all of which serve the same manifest.
 pub struct Client {
     pub(crate) manifest: Manifest,
+    /// The fingerprint of the servers' current root key.
+    root_key: Option<KeyFingerprint>,
     /// The server with index n is at position n − 1; `None` if it is not connected.
     pub(crate) assigned: Vec<Option<Arc<dyn Transport>>>,
     pub(crate) server_failures: Vec<ServerFailure>,
@@ -194,19 +198,27 @@ impl Client {
         }
         let Some((_, first)) = responding.first() else { return Err(ClientError::NoServerReachable(server_failures)) };
         pins.check_certificate_keys(&responding)?;
-        let served_by_all =
-            |json: &&Bytes| responding.iter().all(|(_, other)| other.manifests().any(|other| other == *json));
-        let Some(json) = first.manifests().find(served_by_all) else {
-            let digests = responding.iter().map(|(server, response)| (server.name(), digest(&response.manifest)));
+        let all_serve =
+            |served: &&ServedManifest| responding.iter().all(|(_, other)| other.serves(&served.json).is_some());
+        let Some(ServedManifest { json, .. }) = first.manifests().find(all_serve) else {
+            let digests = responding.iter().map(|(server, response)| (server.name(), digest(&response.manifest.json)));
             return Err(ClientError::ManifestsDiffer(digests.collect()));
         };
         let manifest = Manifest::from_json(json)?;
         pins.check(&manifest)?;
-        let (assigned, refused, misnumbered) = server_assignment::assign_servers(responding, &manifest)?;
+        let epoch = manifest.header_context().epoch;
+        let responding = responding.iter().map(|(server, response)| {
+            let key = response.serves(json).and_then(|served| read_fingerprint(&served.key_fingerprints, epoch));
+            RespondingServer { server: server.clone(), index: response.index, key }
+        });
+        let (assigned, refused, misnumbered) = server_assignment::assign_servers(responding.collect(), &manifest)?;
         server_failures.extend(refused);
+        let params = &manifest.fields().params;
+        let root_key = root_keys::compare(assigned.iter().flatten(), epoch, params.silent + params.lying)?;
+        let assigned: Vec<_> = assigned.into_iter().map(|assigned| assigned.map(|assigned| assigned.server)).collect();
         let clock = assigned.iter().flatten().find_map(|server| server.clock());
         let arrived = clock.as_ref().map(|clock| clock.now());
-        Ok(Client { manifest, assigned, server_failures, misnumbered, clock, arrived, credentials: None })
+        Ok(Client { manifest, root_key, assigned, server_failures, misnumbered, clock, arrived, credentials: None })
     }
 
     /// Takes the credentials of every search from `source`.
@@ -217,6 +229,11 @@ impl Client {
     /// The manifest that all servers serve.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// The fingerprint of the servers' current root key, which they publish.
+    pub fn root_key(&self) -> Option<KeyFingerprint> {
+        self.root_key
     }
 
     /// Servers that could not be connected or claimed a wrong index, and why.
@@ -292,6 +309,7 @@ impl Client {
 mod tests {
     use super::*;
     use crate::transport::{Exchange, ResponseSink, ServerRequest, TransportError, TransportFuture};
+    use bytes::Bytes;
     use ifonly_values::manifest::ManifestFields;
     use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
     use ifonly_values::wishes::Metric;
@@ -311,7 +329,7 @@ mod tests {
         }
 
         fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
-            Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), previous: vec![] }) })
+            Box::pin(async { Ok(ManifestResponse::of(self.0, self.1.clone())) })
         }
 
         fn send<'a>(&'a self, _: ServerRequest, _: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {

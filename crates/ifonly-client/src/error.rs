@@ -3,6 +3,7 @@
 use crate::transport::TransportError;
 use crate::transport::credential::NoCredentials;
 use ifonly_algebra::decode::DecodeError;
+use ifonly_algebra::fingerprint::KeyFingerprint;
 use ifonly_core::search::SearchError;
 use ifonly_core::secret_query::SecretQueryError;
 use ifonly_values::coded;
@@ -89,6 +90,17 @@ pub enum ClientError {
         first: String,
         /// Name of the second server.
         second: String,
+    },
+    /// The servers publish fingerprints of different root keys.
+    #[error(
+        "the servers have different root keys for key epoch {epoch}, so no query was sent: {}. Their operators must compare these fingerprints with that of the right key and replace the wrong one",
+        fingerprints(.published)
+    )]
+    KeysDiffer {
+        /// The key epoch.
+        epoch: u32,
+        /// Each server with its fingerprint.
+        published: Vec<(String, Option<KeyFingerprint>)>,
     },
     /// A server has another address than the manifest lists for its index.
     #[error(
@@ -212,6 +224,7 @@ coded! { ClientError {
     ClientError::SameCertificateKey { first, second } => "same-certificate-key" { first, second },
     ClientError::OtherAddress { index, address, listed } => "other-address" { index, address, listed },
     ClientError::ManifestsDiffer(_) => "manifests-differ" {},
+    ClientError::KeysDiffer { epoch, .. } => "keys-differ" { epoch = u64::from(*epoch) },
     ClientError::Pinned { what, pinned, offered } => "pinned" { what, pinned, offered },
     ClientError::Manifest(_) => "manifest" {},
     ClientError::Top { requested, limit } => "top" { requested, limit },
@@ -299,6 +312,14 @@ fn servers(indices: &[usize]) -> String {
             format!("servers {} and {last}", first.join(", "))
         }
     }
+}
+
+fn fingerprints(published: &[(String, Option<KeyFingerprint>)]) -> String {
+    let each = |(server, fingerprint): &(String, Option<KeyFingerprint>)| match fingerprint {
+        Some(fingerprint) => format!("{server} has {fingerprint}"),
+        None => format!("{server} publishes none"),
+    };
+    published.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
 fn manifests(digests: &[(String, String)]) -> String {

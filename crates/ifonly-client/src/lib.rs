@@ -31,4 +31,4 @@ pub use search::ways::{UnknownWaysBy, WaysBy};
 pub use transport::credential::{Credential, CredentialSource, NoCredentials};
 pub use transport::endpoint::{Endpoint, EndpointTokens};
 pub use transport::retry::{RetryPolicy, Retrying};
-pub use transport::{ManifestResponse, ResponseSink, Transport, TransportError};
+pub use transport::{ManifestResponse, ResponseSink, ServedManifest, Transport, TransportError};

@@ -5,9 +5,12 @@ mod support;
 
 use bytes::Bytes;
 use ifonly_algebra::decode::DecodeError;
+use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
-use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport};
+use ifonly_client::{
+    Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport, WishList,
+};
 use ifonly_core::scheme::{ConstraintKind, CostModel};
 use ifonly_core::search::{NearestRow, RecordRefusal, SearchError, confirm_under};
 use ifonly_core::secret_query::SecretQuery;
@@ -280,17 +283,17 @@ async fn servers_with_different_keys_data_or_manifests_are_named() {
     let database = TestDatabase::new(30, 2, 13, |_| {});
     let secret = || SecretQuery::new(vec![1, 1, 0, 1]);
     let offered = database.manifest.default_scheme();
-    // Another root key: the manifests are equal, the key-check values differ.
+    // Another root key: the manifests are equal, the fingerprints differ.
     let mut other_key = database.clone();
     other_key.key = [8; 32];
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(other_key.server(2))];
-    let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let error = client.search(offered, secret(), 1).await.unwrap_err();
-    assert!(
-        matches!(error, ClientError::Search { error: SearchError::KeyCheck { first: 1, second: 2 }, .. }),
-        "{error}"
-    );
-    // Other data with the same manifest: the key-check values differ too.
+    let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
+    let fingerprints = [database.key, other_key.key].map(|key| RootKey::new(0, key).fingerprint());
+    assert!(matches!(&error, ClientError::KeysDiffer { epoch: 0, .. }), "{error}");
+    for (server, fingerprint) in ["server 1", "server 2"].into_iter().zip(fingerprints) {
+        assert!(error.to_string().contains(&format!("{server} has {fingerprint}")), "{error}");
+    }
+    // Other data with the same manifest: the key-check values differ.
     let mut edited = database.clone();
     edited.levels[0][0] ^= 1;
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(database.server(1)), Arc::new(edited.server(2))];
@@ -311,6 +314,26 @@ async fn servers_with_different_keys_data_or_manifests_are_named() {
     assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
     let error = Client::connect(vec![], &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::NoServerReachable(_)));
+}
+
+#[tokio::test]
+async fn another_key_is_tolerated_in_a_minority_of_servers() {
+    for (lying, others, tolerated) in [(1, 1, true), (1, 2, false), (0, 1, false)] {
+        let database = TestDatabase::new(30, 4, 15, |fields| fields.params.lying = lying);
+        let mut other_key = database.clone();
+        other_key.key = [8; 32];
+        let server = |index: u8| if index <= others { other_key.server(index) } else { database.server(index) };
+        let servers = (1..=4).map(|index| Arc::new(server(index)) as Arc<dyn Transport>);
+        match Client::connect(servers.collect(), &Pins::default()).await {
+            Ok(client) => {
+                assert!(tolerated);
+                assert_eq!(client.root_key(), Some(RootKey::new(0, database.key).fingerprint()));
+                let answer = client.ask(&database.values(&[3, 2, 4, 1]), &WishList::default()).await.unwrap();
+                assert_eq!((answer.lying_servers, answer.found.len()), (vec![1], 1));
+            }
+            Err(error) => assert!(!tolerated && matches!(error, ClientError::KeysDiffer { .. }), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -341,7 +364,7 @@ impl Exchange for ManifestOnly {
     }
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
-        Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), previous: vec![] }) })
+        Box::pin(async { Ok(ManifestResponse::of(self.0, self.1.clone())) })
     }
 
     fn send<'a>(&'a self, _: ServerRequest, _: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {

@@ -13,9 +13,9 @@ pub enum SearchError {
     /// The answers of a phase do not have the form that the scheme requires.
     #[error(transparent)]
     Phase(PhaseError),
-    /// Servers have different root keys, versions or parameters.
+    /// Servers have different root keys or data.
     #[error(
-        "servers {first} and {second} have different keys, data or parameters; their operators must compare key epochs and bundles"
+        "servers {first} and {second} have different root keys or data; their operators must compare key fingerprints and bundles"
     )]
     KeyCheck {
         /// Server index, from 1.

@@ -93,4 +93,4 @@ pub mod spir;
 #[cfg(test)]
 mod tests;
 pub mod transcript;
-mod vote;
+pub mod vote;

@@ -2,7 +2,7 @@
 
 /// The largest group of equal values; of equally large groups, the group with the lowest index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plurality {
+pub struct Plurality {
     /// Index of the first member of the group.
     pub first: usize,
     /// Indices of all values outside the group.
@@ -12,7 +12,7 @@ pub(crate) struct Plurality {
 
 impl Plurality {
     /// The vote over `values`; `None` if there are none.
-    pub(crate) fn of<T: PartialEq>(values: &[T]) -> Option<Plurality> {
+    pub fn of<T: PartialEq>(values: &[T]) -> Option<Plurality> {
         let agreeing = |index: usize| values.iter().filter(|other| **other == values[index]).count();
         let first = (0..values.len()).max_by_key(|&index| (agreeing(index), usize::MAX - index))?;
         let outvoted = (0..values.len()).filter(|&index| values[index] != values[first]).collect();
@@ -21,7 +21,7 @@ impl Plurality {
 
     /// Outvoted servers may be excluded if they are at most `tolerated` and fewer than the group.
     /// Otherwise the vote fails, and this is the first outvoted index.
-    pub(crate) fn failure(&self, tolerated: usize) -> Option<usize> {
+    pub fn failure(&self, tolerated: usize) -> Option<usize> {
         self.outvoted
             .first()
             .copied()

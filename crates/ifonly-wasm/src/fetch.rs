@@ -7,11 +7,13 @@ use crate::clock::BrowserClock;
 use crate::traffic_monitor::TrafficMonitor;
 use ifonly_client::transport::credential::Credential;
 use ifonly_client::transport::{
-    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, TransportError, TransportFuture,
-    response,
+    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServedManifest, ServerRequest, TransportError,
+    TransportFuture, response,
 };
 use ifonly_client::{ClientError, Clock, Endpoint};
-use ifonly_core::http_api::{MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, SERVER_INDEX_HEADER};
+use ifonly_core::http_api::{
+    KEY_FINGERPRINTS_HEADER, MANIFEST_PATH, MESSAGE_TYPE, PREVIOUS_MANIFESTS_HEADER, SERVER_INDEX_HEADER,
+};
 use ifonly_values::manifest::MAX_JSON;
 use js_sys::{Promise, Reflect, Uint8Array};
 use std::rc::Rc;
@@ -126,6 +128,11 @@ impl FetchResponse {
         self.response.headers().get(name).ok().flatten()
     }
 
+    async fn manifest(&self) -> Result<ServedManifest, TransportError> {
+        let key_fingerprints = self.header(KEY_FINGERPRINTS_HEADER).unwrap_or_default();
+        Ok(ServedManifest { json: self.body(MAX_JSON).await?.into(), key_fingerprints })
+    }
+
     /// Passes the body to `part` as its bytes arrive.
     async fn stream(&self, mut part: impl FnMut(&[u8]) -> Result<(), TransportError>) -> Result<(), TransportError> {
         let broken = |error: JsValue| TransportError::CutOff(reason(&error));
@@ -177,10 +184,10 @@ impl Exchange for FetchServer {
             let response = self.request(MANIFEST_PATH, None, None).await?;
             let index = response::index(response.header(SERVER_INDEX_HEADER).as_deref())?;
             let digests = response.header(PREVIOUS_MANIFESTS_HEADER).unwrap_or_default();
-            let manifest = response.body(MAX_JSON).await?.into();
+            let manifest = response.manifest().await?;
             let mut previous = vec![];
             for path in response::previous_manifest_paths(digests.as_bytes()) {
-                previous.push(self.request(&path, None, None).await?.body(MAX_JSON).await?.into());
+                previous.push(self.request(&path, None, None).await?.manifest().await?);
             }
             Ok(ManifestResponse { index, manifest, previous })
         })

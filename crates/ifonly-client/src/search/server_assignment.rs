@@ -10,31 +10,43 @@
 //!    server under another name, and no server may receive two shares.
 
 use crate::error::{ClientError, ServerFailure};
-use crate::transport::{ManifestResponse, Transport, TransportError};
+use crate::transport::{Transport, TransportError};
+use ifonly_algebra::fingerprint::KeyFingerprint;
 use ifonly_values::manifest::Manifest;
 use std::sync::Arc;
 
-type AssignedServers = Vec<Option<Arc<dyn Transport>>>;
+/// A server that serves the manifest.
+#[derive(Clone)]
+pub(crate) struct RespondingServer {
+    pub(crate) server: Arc<dyn Transport>,
+    /// The index that it claims.
+    pub(crate) index: u8,
+    /// The fingerprint of its current root key, if it publishes one.
+    pub(crate) key: Option<KeyFingerprint>,
+}
+
+type AssignedServers = Vec<Option<RespondingServer>>;
 
 /// Returns the assigned servers, the one with index n at position n − 1, and the servers that
 /// have no index or another than they claimed, and the indices of the latter. `servers` are in the
 /// order of the user's list.
 pub(crate) fn assign_servers(
-    servers: Vec<(Arc<dyn Transport>, ManifestResponse)>,
+    servers: Vec<RespondingServer>,
     manifest: &Manifest,
 ) -> Result<(AssignedServers, Vec<ServerFailure>, Vec<usize>), ClientError> {
     let operators = manifest.operators();
     let mut assigned: AssignedServers = vec![None; operators.len()];
     let (mut server_failures, mut misnumbered) = (vec![], vec![]);
-    let mut failure = |server: &Arc<dyn Transport>, reason: String| {
-        server_failures.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
+    let mut failure = |server: &RespondingServer, reason: String| {
+        server_failures.push(ServerFailure { server: server.server.name(), error: TransportError::Manifest(reason) });
     };
     // (position in the user's list, claimed position, server)
-    let mut unassigned: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
-    for (order, (server, ManifestResponse { index, .. })) in servers.into_iter().enumerate() {
+    let mut unassigned: Vec<(usize, Option<usize>, RespondingServer)> = vec![];
+    for (order, server) in servers.into_iter().enumerate() {
+        let index = server.index;
         let claimed = usize::from(index).checked_sub(1).filter(|&position| position < operators.len());
         let listed = |position: usize| operators[position].url.as_deref();
-        let address = server.address();
+        let address = server.server.address();
         let by_address = address.as_ref().and_then(|address| {
             (0..operators.len()).find(|&position| listed(position).is_some_and(|url| same_address(url, address)))
         });
@@ -76,7 +88,7 @@ pub(crate) fn assign_servers(
             match assigned_server {
                 None => *assigned_server = Some(server),
                 Some(first) if manifest.fields().params.lying == 0 => {
-                    let (index, first, second) = (position as u8 + 1, first.name(), server.name());
+                    let (index, first, second) = (position as u8 + 1, first.server.name(), server.server.name());
                     return Err(ClientError::SameIndex { index, first, second });
                 }
                 Some(_) => failure(

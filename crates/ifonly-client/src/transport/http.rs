@@ -10,8 +10,8 @@ use crate::transport::credential::Credential;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::retry::{RetryPolicy, Retrying, TokioClock};
 use crate::transport::{
-    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError,
-    TransportFuture, response,
+    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServedManifest, ServerRequest, Transport,
+    TransportError, TransportFuture, response,
 };
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -206,6 +206,12 @@ impl HttpServer {
         }
     }
 
+    async fn manifest(response: Response<Incoming>) -> Result<ServedManifest, TransportError> {
+        let keys = HeaderName::from_static(http_api::KEY_FINGERPRINTS_HEADER);
+        let key_fingerprints = header(&response, keys).unwrap_or_default();
+        Ok(ServedManifest { json: HttpServer::body(response, MAX_JSON).await?, key_fingerprints })
+    }
+
     async fn body(response: Response<Incoming>, limit: usize) -> Result<Bytes, TransportError> {
         match Limited::new(response.into_body(), limit).collect().await {
             Ok(body) => Ok(body.to_bytes()),
@@ -253,11 +259,11 @@ impl Exchange for HttpServer {
             let claimed = response.headers().get(http_api::SERVER_INDEX_HEADER).and_then(|value| value.to_str().ok());
             let index = response::index(claimed)?;
             let digests = response.headers().get(http_api::PREVIOUS_MANIFESTS_HEADER).cloned();
-            let manifest = HttpServer::body(response, MAX_JSON).await?;
+            let manifest = HttpServer::manifest(response).await?;
             let mut previous = vec![];
             for path in response::previous_manifest_paths(digests.as_ref().map_or(b"", |digests| digests.as_bytes())) {
                 let response = self.request(Method::GET, &path, Bytes::new(), None).await?;
-                previous.push(HttpServer::body(response, MAX_JSON).await?);
+                previous.push(HttpServer::manifest(response).await?);
             }
             Ok(ManifestResponse { index, manifest, previous })
         })

@@ -98,16 +98,35 @@ impl ResponseSink for Vec<u8> {
 pub struct ManifestResponse {
     /// The index that the server claims, from 1.
     pub index: u8,
-    /// The current manifest, as received.
-    pub manifest: Bytes,
+    /// The current manifest.
+    pub manifest: ServedManifest,
     /// Previous manifests for which the server still answers, newest first. A server has some
     /// during the grace period after a reload.
-    pub previous: Vec<Bytes>,
+    pub previous: Vec<ServedManifest>,
+}
+
+/// A manifest and what its response says about the server's root keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedManifest {
+    /// The JSON, as received.
+    pub json: Bytes,
+    /// The header with the fingerprints of the root keys; empty if it is missing.
+    pub key_fingerprints: String,
 }
 
 impl ManifestResponse {
+    /// The response of a server that serves one manifest and publishes no fingerprints.
+    pub fn of(index: u8, json: Bytes) -> ManifestResponse {
+        ManifestResponse { index, manifest: ServedManifest { json, key_fingerprints: String::new() }, previous: vec![] }
+    }
+
+    /// What the server says about its manifest with this JSON, if it serves it.
+    pub(crate) fn serves(&self, json: &Bytes) -> Option<&ServedManifest> {
+        self.manifests().find(|served| served.json == *json)
+    }
+
     /// All manifests for which the server answers, newest first.
-    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &ServedManifest> {
         std::iter::once(&self.manifest).chain(&self.previous)
     }
 }

@@ -13,10 +13,10 @@ use ifonly_client::transport::credential::Credential;
 use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{ChecksumVerifier, Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{
-    Client, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Retrying, Route, Transport,
-    TransportError,
+    Client, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Retrying, Route, ServedManifest,
+    Transport, TransportError,
 };
-use ifonly_core::http_api::{MANIFEST_PATH, SERVER_INDEX_HEADER};
+use ifonly_core::http_api::{KEY_FINGERPRINTS_HEADER, MANIFEST_PATH, SERVER_INDEX_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
@@ -182,9 +182,10 @@ impl Exchange for InProcess {
 
     fn fetch_manifest(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
-            let (parts, manifest) = self.request(Method::GET, MANIFEST_PATH, Bytes::new(), None).await?;
+            let (parts, json) = self.request(Method::GET, MANIFEST_PATH, Bytes::new(), None).await?;
             let index = parts.headers[SERVER_INDEX_HEADER].to_str().unwrap().parse().unwrap();
-            Ok(ManifestResponse { index, manifest, previous: vec![] })
+            let key_fingerprints = parts.headers[KEY_FINGERPRINTS_HEADER].to_str().unwrap().into();
+            Ok(ManifestResponse { index, manifest: ServedManifest { json, key_fingerprints }, previous: vec![] })
         })
     }
 

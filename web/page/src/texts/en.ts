@@ -367,6 +367,7 @@ export const en = {
     "too-few-servers": () => "Not enough servers could be reached for a search.",
     "too-few-answers": () => "Not enough servers answered.",
     "manifests-differ": () => "The servers serve different manifests, so no query was sent. A server may just have been updated: try again in a few minutes. If the error persists, tell the institution.",
+    "keys-differ": () => "The servers have different keys, so no query was sent. One operator uses a wrong key; the technical details name the keys. Please tell the institution.",
     pinned: () => "The servers do not match the pinned values of this page, so no query was sent.",
     "same-index": () => "Two servers claim the same index, so no query was sent.",
     "same-host": (a: Arguments) => `Two servers have the same host, ${a.host}. One operator would receive two shares of your query, so nothing was sent.`,
