@@ -241,6 +241,16 @@ impl Client {
         &self.server_failures
     }
 
+    /// Checks that manifest and root key of all servers have been compared. A search needs this
+    /// only of the servers that its scheme uses.
+    pub fn check_all_compared(&self) -> Result<(), ClientError> {
+        let missing: Vec<usize> = (1..=self.manifest.servers()).filter(|n| self.assigned[n - 1].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(ClientError::NotCompared { missing, server_failures: self.server_failures.clone() })
+    }
+
     /// The number of connected servers.
     pub fn servers(&self) -> usize {
         self.assigned.iter().flatten().count()

@@ -184,6 +184,18 @@ pub enum ClientError {
         /// Why servers failed whose addresses were given.
         server_failures: Vec<ServerFailure>,
     },
+    /// Manifest and root key of some servers were not compared with those of the others.
+    #[error(
+        "manifest and root key were not compared: there is no connection to {}{}",
+        servers(.missing),
+        failures_or_advice(.missing, .server_failures)
+    )]
+    NotCompared {
+        /// Indices of the missing servers, from 1.
+        missing: Vec<usize>,
+        /// Why servers failed whose addresses were given.
+        server_failures: Vec<ServerFailure>,
+    },
     /// The manifest does not offer the scheme.
     #[error(transparent)]
     Scheme(ManifestError),
@@ -233,6 +245,7 @@ coded! { ClientError {
     ClientError::TooLarge { bytes, limit } =>
         "too-large" { bytes = bytes.to_string(), limit = limit.to_string() },
     ClientError::TooFewServers { scheme, need, missing, .. } => "too-few-servers" { scheme, need, missing },
+    ClientError::NotCompared { missing, .. } => "not-compared" { missing },
     ClientError::Scheme(_) => "scheme" {},
     ClientError::Missing(features) => "missing" { features },
     ClientError::NoCredentials(_) => "no-credentials" {},
@@ -262,6 +275,7 @@ impl ClientError {
             | ClientError::Secret(_) => ErrorCategory::Input,
             ClientError::NoServerReachable(_)
             | ClientError::TooFewServers { .. }
+            | ClientError::NotCompared { .. }
             | ClientError::Search {
                 error: SearchError::Decode(DecodeError::TooFewAnswers { .. }) | SearchError::Missing { .. },
                 ..
@@ -275,6 +289,7 @@ impl ClientError {
         match self {
             ClientError::NoServerReachable(server_failures)
             | ClientError::TooFewServers { server_failures, .. }
+            | ClientError::NotCompared { server_failures, .. }
             | ClientError::Search { server_failures, .. } => server_failures,
             _ => &[],
         }

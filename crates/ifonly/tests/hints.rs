@@ -26,6 +26,33 @@ fn connection_errors_have_hints() {
 }
 
 #[test]
+fn inspect_and_profile_say_which_servers_were_not_compared() {
+    let place = Place::new(30, 14, &["--levels", "20"]);
+    let created = support::fine(&["keygen", "-o", &place.path("other.key")]);
+    let fingerprint =
+        |text: &str| text.split(' ').find(|word| word.matches('-').count() == 7).unwrap()[..39].to_owned();
+    let own = fingerprint(&support::fine(&["keygen", "--fingerprint", &place.path("root.key")]));
+    let (first, second) = (place.server(1, &[]), place.server(2, &[]));
+    let (secure, other) = (place.tls_server(2), place.server_with_key("other.key", 2, &[]));
+    assert!(support::fine(&["inspect", &first.url, &second.url]).ends_with(&format!("fingerprint {own}\n")));
+    for (command, printed) in [("inspect", "root key: epoch 0"), ("profile", "debt")] {
+        // The manifest of the first server is shown, and the exit code says that it is alone.
+        for (address, reason) in [
+            (Some("http://127.0.0.1:1"), "cannot be reached: connection refused"),
+            (Some(secure.url.as_str()), "--ca FILE"),
+            (None, "Add its address"),
+        ] {
+            let arguments: Vec<&str> = [command, first.url.as_str()].into_iter().chain(address).collect();
+            let output = ifonly(&arguments);
+            assert!(String::from_utf8_lossy(&output.stdout).contains(printed), "{command} {reason}");
+            refused(&arguments, 5, &["were not compared: there is no connection to server 2", reason]);
+        }
+        let different = ["different root keys", &own, &fingerprint(&created), &other.url, "no query was sent"];
+        refused(&[command, &first.url, &other.url], 6, &different);
+    }
+}
+
+#[test]
 fn a_missing_token_and_an_exhausted_budget_have_hints() {
     let place = Place::new(30, 12, &["--levels", "20"]);
     let printed = support::fine(&["keygen", "--token", "me", "--searches", "1"]);

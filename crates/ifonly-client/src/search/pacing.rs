@@ -4,9 +4,9 @@
 //! the same work in between for every profile, but caches, allocators and branch predictors make
 //! its duration depend on data. Therefore every request departs at a multiple of a fixed interval
 //! after the end of the last answer. The interval covers the work: before a search, the client
-//! measures the decoding of all-zero answers of the same sizes (a rehearsal), doubles that time, and
-//! rounds it up to one of four steps per power of two. The interval depends on public sizes and on
-//! this machine.
+//! measures the decoding of all-zero answers of the same sizes (a rehearsal), doubles that time,
+//! and rounds it up to one of four steps per power of two. The interval depends on public sizes and
+//! on this machine.
 //!
 //! The first message of a question departs at a multiple of another interval after the arrival of
 //! the manifests. It covers the preparation of a search, measured on one without a target: in wide

@@ -43,8 +43,7 @@ pub trait Exchange {
         None
     }
 
-    /// A hash of the public key in the certificate that the server has shown, if the transport knows
-    /// it.
+    /// A hash of the public key in the certificate that the server has shown, if it is known.
     fn certificate_key(&self) -> Option<[u8; 32]> {
         None
     }

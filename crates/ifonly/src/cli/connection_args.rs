@@ -24,10 +24,6 @@ pub(crate) struct PinArgs {
     /// Require these operators, separated by commas, in the order of the server indices.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     operators: Option<Vec<String>>,
-    /// For trials: allow two servers with the same host or certificate key, where one operator gets
-    /// two shares of the query.
-    #[arg(long)]
-    allow_same_host: bool,
 }
 
 impl PinArgs {
@@ -37,9 +33,17 @@ impl PinArgs {
             manifest: self.manifest.clone(),
             signer: self.signer,
             operators: self.operators.clone(),
-            allow_same_host: self.allow_same_host,
+            allow_same_host: false,
         }
     }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrialArgs {
+    /// For trials: allow two servers with the same host or certificate key, where one operator gets
+    /// two shares of the query.
+    #[arg(long)]
+    pub(crate) allow_same_host: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +71,8 @@ pub(crate) struct ConnectionArgs {
     /// Allow plain HTTP to other machines. An eavesdropper on all links can read your query.
     #[arg(long)]
     plain_http: bool,
+    #[command(flatten)]
+    trial: TrialArgs,
 }
 
 impl ConnectionArgs {
@@ -80,7 +86,8 @@ impl ConnectionArgs {
         let policy = RetryPolicy { deadline: Duration::from_secs(self.timeout), ..RetryPolicy::default() };
         let endpoints = self.tokens()?.endpoints(urls);
         let endpoints = endpoints.map_err(|error| CommandError::Input(format!("--token: {error}")))?;
-        Ok(Client::connect(http::servers(endpoints, &trust, policy)?, pins).await?)
+        let pins = Pins { allow_same_host: self.trial.allow_same_host, ..pins.clone() };
+        Ok(Client::connect(http::servers(endpoints, &trust, policy)?, &pins).await?)
     }
 
     /// All tokens. Of several for the same servers, the first applies; flags precede the file.
@@ -139,13 +146,15 @@ mod tests {
 
     #[test]
     fn two_servers_with_one_host_are_refused_unless_a_flag_allows_it() {
-        let flags = Flags::parse_from(["x", "--timeout", "1"]);
         let urls = ["https://a.invalid/one".to_owned(), "https://A.invalid:8443/two".to_owned()];
-        let failure = |pins: &Pins| run(flags.connection.connect(&urls, pins)).unwrap_err();
-        let refused = failure(&Pins::default());
+        let failure = |flags: &[&str]| {
+            let flags = Flags::parse_from([&["x", "--timeout", "1"], flags].concat());
+            run(flags.connection.connect(&urls, &Pins::default())).unwrap_err()
+        };
+        let refused = failure(&[]);
         assert!(refused.category() == ErrorCategory::Input, "{refused}");
         assert!(refused.to_string().contains("have the same host, a.invalid"), "{refused}");
-        let tried = failure(&Pins { allow_same_host: true, ..Pins::default() });
+        let tried = failure(&["--allow-same-host"]);
         assert!(tried.category() == ErrorCategory::Servers, "{tried}");
     }
 }

@@ -15,7 +15,6 @@ const OTHER_FLAGS: &[&str] = &[
     "row",
     "set",
     "json",
-    "allow-same-host",
     "threshold",
     "manifest",
     "signer",

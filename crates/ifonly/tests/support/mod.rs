@@ -97,7 +97,11 @@ impl Place {
     }
 
     pub fn server(&self, index: usize, extra: &[&str]) -> Server {
-        let (bundle, key, index) = (self.path("bundle"), self.path("root.key"), index.to_string());
+        self.server_with_key("root.key", index, extra)
+    }
+
+    pub fn server_with_key(&self, key: &str, index: usize, extra: &[&str]) -> Server {
+        let (bundle, key, index) = (self.path("bundle"), self.path(key), index.to_string());
         let mut arguments = vec!["serve", &bundle, "--index", &index, "--key", &key, "--log", "warn"];
         arguments.extend(extra);
         Server::start(&arguments)

@@ -318,6 +318,7 @@ export const de: Texts = {
   messages: {
     "no-server-reachable": () => "Keiner der Server ist erreichbar.",
     "too-few-servers": () => "Für eine Suche sind nicht genug Server erreichbar.",
+    "not-compared": () => "Nicht alle Server sind erreichbar; sie wurden deshalb nicht verglichen.",
     "too-few-answers": () => "Es haben nicht genug Server geantwortet.",
     "manifests-differ": () => "Die Server haben verschiedene Manifeste; deshalb wurde keine Anfrage gesendet. Vielleicht ist ein Server gerade aktualisiert worden: Versuchen Sie es in einigen Minuten noch einmal. Bleibt der Fehler, sagen Sie es der Einrichtung.",
     "keys-differ": () => "Die Server haben verschiedene Schlüssel; deshalb wurde keine Anfrage gesendet. Ein Betreiber benutzt einen falschen Schlüssel; die technischen Einzelheiten nennen die Schlüssel. Bitte sagen Sie es der Einrichtung.",

@@ -365,6 +365,7 @@ export const en = {
   messages: {
     "no-server-reachable": () => "None of the servers could be reached.",
     "too-few-servers": () => "Not enough servers could be reached for a search.",
+    "not-compared": () => "Not all servers could be reached, so they were not compared.",
     "too-few-answers": () => "Not enough servers answered.",
     "manifests-differ": () => "The servers serve different manifests, so no query was sent. A server may just have been updated: try again in a few minutes. If the error persists, tell the institution.",
     "keys-differ": () => "The servers have different keys, so no query was sent. One operator uses a wrong key; the technical details name the keys. Please tell the institution.",

@@ -1,9 +1,10 @@
 //! `ifonly page`: the web page, configured for the servers of one deployment.
 
-use crate::cli::connection_args::PinArgs;
+use crate::cli::connection_args::{PinArgs, TrialArgs};
 use crate::cli::exit::{CommandError, CommandOutcome};
 use crate::cli::render;
 use crate::local::page::{Page, PageTexts};
+use ifonly_client::Pins;
 use std::path::PathBuf;
 
 /// Build the web page for users. Its host should be neither the institution nor an operator.
@@ -33,6 +34,8 @@ struct BuildArgs {
     servers: Vec<String>,
     #[command(flatten)]
     pins: PinArgs,
+    #[command(flatten)]
+    trial: TrialArgs,
     /// Name of the page's host, such as a consumer office, for the texts of the page.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
@@ -47,7 +50,8 @@ struct BuildArgs {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Command::Build(args) = &args.command;
     let texts = PageTexts { host: args.host.clone(), institution: args.institution.clone(), example: None };
-    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), &texts)?;
+    let pins = Pins { allow_same_host: args.trial.allow_same_host, ..args.pins.pins() };
+    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &pins, &texts)?;
     page.write(&args.folder)?;
     render::out(&format!(
         "wrote the page to {}; every server must allow the origin of its host ([cors] in the server's configuration)\n",

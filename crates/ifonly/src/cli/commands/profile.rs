@@ -7,7 +7,8 @@ use ifonly_client::Pins;
 
 /// Print a profile to fill in: every column with its kind, unit, range or values.
 ///
-/// The client fetches only the public manifest.
+/// The client fetches only the public manifest and compares the servers. If a server cannot be
+/// compared, the profile is printed, and the exit code is 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -24,5 +25,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let client = connection_args::run(args.connection.connect(&args.servers, &Pins::default()))?;
     render::out(&ifonly_client::template(client.manifest()))?;
+    client.check_all_compared()?;
     Ok(CommandOutcome::Success)
 }
