@@ -50,7 +50,7 @@ export class Visitor {
       const forward = page.locator("form.code .btn.go");
       if (await forward.isVisible()) await forward.click();
       else if (await page.locator(".own").isVisible()) await this.press("Back");
-      else await page.getByRole("button", { name: /^(Ask again with other wishes|See all wishes|Back)$/ }).first().click();
+      else await page.getByRole("button", { name: /^(Change the wishes|Back)$/ }).first().click();
       await page.locator(".features, .own, form.code").first().waitFor();
     }
   }

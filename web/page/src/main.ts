@@ -230,9 +230,10 @@ class Page {
       clearTimeout(timer);
       await this.#show("answer", () => {
         const parts = this.#parts(deployment);
+        const change = () => void this.#wishes();
         const chips = wishes({ ...parts, columns: deployment.offer.columns }).map(({ text }) => text);
-        if (found(answer).length === 0) return showNone({ ...parts, answer, seen, ask: () => void this.#ask(), all: () => void this.#wishes() });
-        return showAnswer({ ...parts, answer, asked, metric: list.metric ?? "l2", wishes: chips, seen, again: () => void this.#wishes() });
+        if (found(answer).length === 0) return showNone({ ...parts, answer, seen, change });
+        return showAnswer({ ...parts, answer, asked, metric: list.metric ?? "l2", wishes: chips, seen, change });
       });
     } catch (error) {
       clearTimeout(timer);

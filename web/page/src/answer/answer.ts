@@ -2,16 +2,13 @@
 // do now, and how it stayed private. Printed, it is a letter.
 
 import type { Answer, Explanation, Metric, SentMessage } from "../../../client/src/data.ts";
-import type { Deployment } from "../deployment.ts";
-import { h, save, unique } from "../dom.ts";
+import { h, unique } from "../dom.ts";
 import { bounds } from "../draft.ts";
-import type { Format } from "../format.ts";
-import { build, button } from "../steps/frame.ts";
 import type { Texts } from "../texts/en.ts";
-import { reason, translate } from "../translate.ts";
 import type { Words } from "../words.ts";
 import { beside, farness } from "./beside.ts";
 import { compare, type Comparison } from "./comparison.ts";
+import { colophon, letterhead, next, notes as notesOf, type Outcome } from "./outcome.ts";
 import { legend, picture } from "./picture.ts";
 import { figures } from "./people.ts";
 import { privacy } from "./private.ts";
@@ -19,19 +16,13 @@ import { privacy } from "./private.ts";
 /** The most phrases of the answer's sentence. */
 const PHRASES = 3;
 
-export interface AnswerParts {
-  answer: Answer;
+export interface AnswerParts extends Outcome {
   /** The number of ways that were asked for. */
   asked: number;
   metric: Metric;
   /** The wishes in words. */
   wishes: string[];
-  deployment: Deployment;
   seen: SentMessage[];
-  texts: Texts;
-  format: Format;
-  words: Words;
-  again(): void;
 }
 
 /** The cases of an answer, nearest first. */
@@ -102,12 +93,9 @@ function tabs(texts: Texts, names: string[], show: (way: number) => void): HTMLE
 }
 
 function sentence(parts: AnswerParts, comparison: Comparison, kicker: string): HTMLElement[] {
-  const { answer, deployment, texts, format, words } = parts;
+  const { answer, deployment, texts, words } = parts;
   const { offer, isGrouped } = deployment;
-  const paper = [
-    h("div", { class: "paper letterhead" }, h("b", {}, texts.answer.letter), h("span", {}, format.date(new Date()))),
-    h("p", { class: "paper small soft" }, texts.answer.asked(offer.dataset.name, offer.dataset.version)),
-  ];
+  const paper = letterhead(parts);
   if (answer.found && comparison.explanation.changes.length === 0) {
     return [...paper, h("h1", { class: "voice", tabindex: -1 }, isGrouped ? texts.answer.sameGroup : texts.answer.same), h("p", { class: "lede" }, texts.answer.sameLede(deployment.institution(texts)))];
   }
@@ -160,16 +148,10 @@ function standing({ deployment, texts, format }: AnswerParts, { explanation: { g
 }
 
 function sure(parts: AnswerParts, stands: HTMLElement, means: HTMLElement, count: number, isSame: boolean): HTMLElement {
-  const { answer, asked, deployment, texts, words } = parts;
+  const { asked, deployment, texts } = parts;
   const institution = deployment.institution(texts);
-  const label = (name: string) => words.labelOf(name, deployment.offer);
-  const notes = [
-    ...(count > 0 && count < asked && !isSame ? [texts.answer.fewer(String(count), String(asked))] : []),
-    ...answer.lying_servers.map(texts.answer.lyingOperator),
-    ...answer.server_failures.map((failure) => `${failure.server} ${reason(failure, texts)}.`),
-    // What the record stands for is said above.
-    ...answer.notes.filter(({ code }) => code !== "stands-for").map((note) => translate(note, texts, label)),
-  ];
+  const fewer = count > 0 && count < asked && !isSame ? [texts.answer.fewer(String(count), String(asked))] : [];
+  const notes = notesOf(parts, fewer);
   return h(
     "section",
     { class: "panel", "aria-labelledby": "sure" },
@@ -182,36 +164,6 @@ function sure(parts: AnswerParts, stands: HTMLElement, means: HTMLElement, count
       h("div", { class: "marks" }, h("h3", {}, texts.answer.meansNot), h("ul", { class: "marks not" }, [texts.answer.not1(institution), texts.answer.not2, texts.answer.not3].map((text) => h("li", {}, text)))),
     ),
     parts.wishes.length > 0 && h("div", { class: "kept" }, h("p", { class: "small soft" }, texts.answer.keeps), h("ul", { class: "chips" }, parts.wishes.map((wish) => h("li", { class: "chip" }, wish)))),
-    notes.length > 0 && h("div", { class: "kept" }, h("h3", {}, texts.answer.notes), h("ul", { class: "notes" }, notes.map((note) => h("li", { class: "note" }, note)))),
+    notes,
   );
-}
-
-/** A button that saves the answer as `ifonly ask --json` prints it. */
-export function saveButton(answer: Answer, texts: Texts): HTMLElement {
-  return button(texts.answer.save, () => save("ifonly-answer.json", `${JSON.stringify(answer, null, 2)}\n`));
-}
-
-function next({ answer, texts, again }: AnswerParts): HTMLElement {
-  const print = () => {
-    for (const fold of document.querySelectorAll<HTMLDetailsElement>("details.fold")) fold.open = true;
-    window.print();
-  };
-  return h(
-    "section",
-    { class: "screen stack head", "aria-labelledby": "next" },
-    h("h2", { id: "next" }, texts.answer.next),
-    h(
-      "div",
-      { class: "btns" },
-      button(texts.answer.again, again, "go"),
-      button(texts.answer.print, print),
-      saveButton(answer, texts),
-    ),
-  );
-}
-
-/** The last line of the letter. */
-function colophon({ deployment, texts }: AnswerParts): HTMLElement {
-  const host = deployment.host ? ` ${texts.answer.hosted(deployment.host)}` : "";
-  return h("p", { class: "paper small soft" }, `${texts.answer.computed(texts.and(deployment.names(texts)))}${host} ${build(texts)}`);
 }

@@ -1,30 +1,21 @@
 // Nobody qualifies: the wishes, the strictest first, each with a button that loosens it.
 
-import type { Answer, Column, SentMessage } from "../../../client/src/data.ts";
-import type { Deployment } from "../deployment.ts";
+import type { Column, SentMessage } from "../../../client/src/data.ts";
 import { h } from "../dom.ts";
 import { bounds, read, type Draft } from "../draft.ts";
 import type { Format } from "../format.ts";
 import { button, head } from "../steps/frame.ts";
 import { wishes, type NamedWish } from "../steps/wish_texts.ts";
-import type { Texts } from "../texts/en.ts";
-import { number, type Words } from "../words.ts";
-import { saveButton } from "./answer.ts";
+import { number } from "../words.ts";
+import { colophon, letterhead, next, notes, type Outcome } from "./outcome.ts";
 import { privacy } from "./private.ts";
 
 /** How much of a column's range a loosened wish gives back, on each side. */
 const GIVE = 0.06;
 
-export interface NoneParts {
-  answer: Answer;
+export interface NoneParts extends Outcome {
   seen: SentMessage[];
-  deployment: Deployment;
   draft: Draft;
-  texts: Texts;
-  format: Format;
-  words: Words;
-  ask(): void;
-  all(): void;
 }
 
 interface Loosening {
@@ -46,13 +37,17 @@ export async function showNone(parts: NoneParts): Promise<HTMLElement[]> {
     }, "slim");
     return h("li", {}, h("span", {}, wish.text, suggested), press);
   };
+  const said = notes(parts, []);
   return [
     head(texts.none.heading, list.length > 0 ? texts.none.lede : texts.none.noWishes, true),
+    ...letterhead(parts),
     ...(list.length > 0
-      ? [h("section", { class: "panel none", "aria-labelledby": "which" }, h("h2", { id: "which" }, texts.none.which), h("ul", { class: "relax" }, list.map(item)), h("p", { class: "small soft" }, texts.none.order))]
+      ? [h("section", { class: "panel none", "aria-labelledby": "which" }, h("h2", { id: "which" }, texts.none.which), h("ul", { class: "relax" }, list.map(item)))]
       : []),
-    h("div", { class: "head stack" }, h("div", { class: "btns" }, button(texts.none.again, parts.ask, "go"), button(texts.none.all, parts.all), saveButton(parts.answer, texts)), h("p", { class: "small soft" }, texts.none.kept)),
+    ...(said ? [said] : []),
+    next(parts),
     await privacy(parts.answer, parts.seen, deployment, texts, parts.format),
+    colophon(parts),
   ];
 }
 

@@ -243,7 +243,8 @@ export const de: Texts = {
     notes: "Bitte beachten",
     lyingOperator: (index) => `Betreiber ${index} hat eine falsche Antwort oder Nummer gegeben; das wurde korrigiert.`,
     next: "Und jetzt?",
-    again: "Mit anderen Wünschen noch einmal fragen",
+    nextHelp: "Jeder Betreiber sieht, wann jemand fragt. Wenn einer von ihnen betrügt, kann ihm eine Frage, die Sie wegen dieser Antwort stellen, etwas über Sie verraten. Am besten legen Sie vorher fest, wie viele Fragen Sie stellen, und lassen sich Zeit.",
+    change: "Wünsche ändern",
     print: "Als Brief drucken",
     save: "Speichern",
     letter: "Eine Antwort von „Wenn nur …“",
@@ -254,10 +255,9 @@ export const de: Texts = {
 
   none: {
     heading: "Niemand, der zu allen Ihren Wünschen passt, wurde angenommen.",
-    lede: "Auch das ist eine Antwort und kein Fehler. Lockern Sie einen Wunsch, und fragen Sie noch einmal; niemand sieht, welchen.",
+    lede: "Auch das ist eine Antwort und kein Fehler. Ihre Werte und Wünsche sind noch da.",
     noWishes: "Die Daten haben keinen angenommenen Fall, den diese Suche finden kann.",
-    which: "Welchen Wunsch könnten Sie lockern?",
-    order: "Der strengste Wunsch steht zuerst.",
+    which: "Ihre Wünsche, der strengste zuerst",
     suggested: "vorgeschlagen",
     free: "Darf sich ändern",
     widen: (range) => `Erweitern: ${range}`,
@@ -266,9 +266,6 @@ export const de: Texts = {
     limit: (most) => (most === 1 ? "Eine Änderung erlauben" : `${most} Änderungen erlauben`),
     anyNumber: "Beliebig viele Änderungen erlauben",
     loosened: "✓ gelockert",
-    again: "Noch einmal fragen",
-    all: "Alle Wünsche ansehen",
-    kept: "Ihre Werte sind noch da. Jeder Betreiber sieht, dass jemand noch einmal fragt, und sonst nichts.",
   },
 
   seen: {

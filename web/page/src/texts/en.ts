@@ -288,7 +288,8 @@ export const en = {
     notes: "Please note",
     lyingOperator: (index: number) => `Operator ${index} gave a wrong answer or a wrong number; this was corrected.`,
     next: "What now?",
-    again: "Ask again with other wishes",
+    nextHelp: "Every operator sees when somebody asks. If one of them cheats, a question that you ask because of this answer can tell it something about you. So it is best to decide beforehand how many questions you ask, and to take your time.",
+    change: "Change the wishes",
     print: "Print as a letter",
     save: "Save",
     letter: "An answer from “If only …”",
@@ -299,10 +300,9 @@ export const en = {
 
   none: {
     heading: "Nobody who fits all your wishes was accepted.",
-    lede: "That is an answer too, and not a fault. Loosen one wish and ask again; nobody sees which.",
+    lede: "That is an answer too, and not a fault. Your values and wishes are still here.",
     noWishes: "The data has no accepted case that this search can find.",
-    which: "Which wish could you loosen?",
-    order: "The strictest wish stands first.",
+    which: "Your wishes, the strictest first",
     suggested: "suggested",
     free: "Let it change",
     widen: (range: string) => `Widen it: ${range}`,
@@ -311,9 +311,6 @@ export const en = {
     limit: (most: number) => (most === 1 ? "Allow one change" : `Allow ${most} changes`),
     anyNumber: "Allow any number of changes",
     loosened: "✓ loosened",
-    again: "Ask again",
-    all: "See all wishes",
-    kept: "Your values are still here. Every operator sees that somebody asks again, and nothing else.",
   },
 
   seen: {
