@@ -67,9 +67,9 @@ fn codes_are_unique() {
     assert_eq!(codes.len(), all);
 }
 
-/// A lying server learns from a second search, so no text asks for one at once, neither in a message
-/// nor if no row matches. "In a minute" is for servers that could not answer at all, whatever the
-/// query was.
+/// A lying server learns from a second search, so no text asks for one at once, neither in a
+/// message nor if no row matches. "In a minute" is for servers that could not answer at all,
+/// whatever the query was.
 #[test]
 fn no_text_asks_to_search_again_at_once() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/page/src/texts");
