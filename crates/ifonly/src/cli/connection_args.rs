@@ -154,6 +154,7 @@ mod tests {
         let refused = failure(&[]);
         assert!(refused.category() == ErrorCategory::Input, "{refused}");
         assert!(refused.to_string().contains("have the same host, a.invalid"), "{refused}");
+        assert!(refused.to_string().contains("--allow-same-host"), "{refused}");
         let tried = failure(&["--allow-same-host"]);
         assert!(tried.category() == ErrorCategory::Servers, "{tried}");
     }

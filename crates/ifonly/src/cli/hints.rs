@@ -28,6 +28,7 @@ pub(crate) fn for_client(error: &ClientError) -> String {
             ClientError::Url { url, reason } if url.starts_with("http://") && reason.contains("plain HTTP") => {
                 &["--plain-http"]
             }
+            ClientError::SameHost { .. } | ClientError::SameCertificateKey { .. } => &["--allow-same-host"],
             ClientError::Top { .. } => &["--top"],
             ClientError::Ways { .. } => &["--ways"],
             ClientError::TopAndWays => &["--top", "--ways"],
