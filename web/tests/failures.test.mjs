@@ -156,6 +156,7 @@ test("servers with different keys receive no query", async () => {
   assert.match(await visitor.text("main"), /nothing was sent[\s\S]*different keys/);
   await visitor.page.locator("main details summary").click();
   assert.match(await visitor.text("main"), new RegExp(`${other.url} has ([0-9a-f]{4}-){7}[0-9a-f]{4}`));
+  if (process.env.SHOTS) await visitor.page.screenshot({ path: join(process.env.SHOTS, "keys.png"), fullPage: true });
   await visitor.leave();
 });
 

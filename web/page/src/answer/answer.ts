@@ -25,6 +25,9 @@ export interface AnswerParts extends Outcome {
   seen: SentMessage[];
 }
 
+/** Whether a server may be lying, so that another case may be nearer. */
+const isDoubtful = (answer: Answer) => answer.notes.some(({ code }) => code === "may-not-be-nearest");
+
 /** The cases of an answer, nearest first. */
 export function found(answer: Answer): Explanation[] {
   return answer.ways ?? answer.nearest ?? (answer.found ? [{ cost: answer.cost ?? 0, sentence: answer.sentence ?? "", record: answer.record ?? {}, changes: answer.changes, ...(answer.group && { group: answer.group }) }] : []);
@@ -43,7 +46,7 @@ export async function showAnswer(parts: AnswerParts): Promise<HTMLElement[]> {
   const show = (way: number) => {
     const comparison = ways[way];
     if (!comparison) return;
-    top.replaceChildren(...sentence(parts, comparison, way === 0 ? texts.answer.nearest : texts.answer.other(way, farness(ways, way, isSquared, texts))));
+    top.replaceChildren(...sentence(parts, comparison, way === 0 ? (isDoubtful(answer) ? texts.answer.doubtful : texts.answer.nearest) : texts.answer.other(way, farness(ways, way, isSquared, texts))));
     shown.replaceChildren(...different(parts, comparison));
     means.replaceChildren(...meaning(parts, way));
     stands.replaceChildren(...standing(parts, comparison));
@@ -132,7 +135,7 @@ function meaning({ answer, deployment, texts, format }: AnswerParts, way: number
   const [institution, rows] = [deployment.institution(texts), format.number(offer.rows)];
   const list = [
     isGrouped ? texts.answer.meansGroup(institution) : texts.answer.meansPerson(institution),
-    way === 0 ? texts.answer.meansNearest(rows) : texts.answer.meansOther(rows),
+    ...(isDoubtful(answer) ? [] : [way === 0 ? texts.answer.meansNearest(rows) : texts.answer.meansOther(rows)]),
     ...(answer.matching_rows === null ? [] : [texts.answer.matching(format.number(answer.matching_rows), rows)]),
   ];
   return list.map((text) => h("li", {}, text));

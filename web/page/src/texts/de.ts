@@ -170,6 +170,7 @@ export const de: Texts = {
 
   answer: {
     nearest: "Der nächste angenommene Fall",
+    doubtful: "Ein angenommener Fall in Ihrer Nähe",
     other: (place, distance) => `${["Ein zweiter", "Ein dritter", "Ein vierter", "Ein fünfter"][place - 1] ?? "Noch ein"} Weg, ${distance}`,
     sentence: (phrases, smaller, isGroup, outcome) => {
       const list: (string | { phrase: string })[] = [];
@@ -318,7 +319,7 @@ export const de: Texts = {
     "not-compared": () => "Nicht alle Server sind erreichbar; sie wurden deshalb nicht verglichen.",
     "too-few-answers": () => "Es haben nicht genug Server geantwortet.",
     "manifests-differ": () => "Die Server haben verschiedene Manifeste; deshalb wurde keine Anfrage gesendet. Vielleicht ist ein Server gerade aktualisiert worden: Versuchen Sie es in einigen Minuten noch einmal. Bleibt der Fehler, sagen Sie es der Einrichtung.",
-    "keys-differ": () => "Die Server haben verschiedene Schlüssel; deshalb wurde keine Anfrage gesendet. Ein Betreiber benutzt einen falschen Schlüssel; die technischen Einzelheiten nennen die Schlüssel. Bitte sagen Sie es der Einrichtung.",
+    "keys-differ": () => "Die Server haben verschiedene Schlüssel; deshalb wurde keine Anfrage gesendet. Ein Betreiber benutzt einen falschen Schlüssel; die technischen Einzelheiten nennen die Schlüssel.",
     pinned: () => "Die Server entsprechen nicht den festgelegten Werten dieser Seite; deshalb wurde keine Anfrage gesendet.",
     "same-index": () => "Zwei Server nennen dieselbe Nummer; deshalb wurde keine Anfrage gesendet.",
     "same-host": (a) => `Zwei Server haben denselben Host, ${a.host}. Ein Betreiber würde zwei Anteile Ihrer Anfrage erhalten; deshalb wurde nichts gesendet.`,

@@ -214,6 +214,8 @@ export const en = {
 
   answer: {
     nearest: "The nearest accepted case",
+    /** Instead, if a server may be lying. */
+    doubtful: "An accepted case near you",
     other: (place: number, distance: string) => `${["A second", "A third", "A fourth", "A fifth"][place - 1] ?? "Another"} way, ${distance}`,
     /** The sentence of the answer: texts, with the phrases of the differences between them. */
     sentence: (phrases: string[], smaller: number, isGroup: boolean, outcome: string): (string | { phrase: string })[] => {
@@ -365,7 +367,7 @@ export const en = {
     "not-compared": () => "Not all servers could be reached, so they were not compared.",
     "too-few-answers": () => "Not enough servers answered.",
     "manifests-differ": () => "The servers serve different manifests, so no query was sent. A server may just have been updated: try again in a few minutes. If the error persists, tell the institution.",
-    "keys-differ": () => "The servers have different keys, so no query was sent. One operator uses a wrong key; the technical details name the keys. Please tell the institution.",
+    "keys-differ": () => "The servers have different keys, so no query was sent. One operator uses a wrong key; the technical details name the keys.",
     pinned: () => "The servers do not match the pinned values of this page, so no query was sent.",
     "same-index": () => "Two servers claim the same index, so no query was sent.",
     "same-host": (a: Arguments) => `Two servers have the same host, ${a.host}. One operator would receive two shares of your query, so nothing was sent.`,
