@@ -179,12 +179,10 @@ fn faults_are_reported_and_never_become_a_result() {
     }
     // A server with another root key.
     fine(&["keygen", "-o", &place.path("other.key")]);
-    let bundle = place.path("bundle");
-    let foreign =
-        Server::start(&["serve", &bundle, "--index", "2", "--key", &place.path("other.key"), "--log", "warn"]);
+    let foreign = place.server_with_key("other.key", 2, &[]);
     let (code, _, said) = ask(&place, &[&first.url, &foreign.url], &[]);
     assert_eq!(code, 6, "{said}");
-    assert!(said.contains("different keys"), "{said}");
+    assert!(said.contains("different root keys"), "{said}");
     // A server with another version of the bundle.
     place.build("other", &table(81, 3), &["--levels", "20"]);
     let other = Server::start(&[

@@ -2,7 +2,7 @@
 //!
 //! A search never stops early. A server that failed receives the messages of the next step too, and
 //! a search without a target continues with dummy queries. The number, order and sizes of requests
-//! therefore depend only on the manifest, the scheme and k. [`pacing`] decides when requests
+//! therefore depend only on the manifest, the scheme and k. [`super::pacing`] decides when requests
 //! depart.
 
 use crate::client::{Client, PublicPart};
