@@ -56,6 +56,7 @@ test("errors have a kind and name the features", async () => {
   await assert.rejects(connect([servers[0], "http://example.org"]), (error) => error.code === "url");
   await assert.rejects(connect(servers, { threshold: 2 }), (error) => error.kind === "integrity" && error.code === "pinned");
   await assert.rejects(connect([servers[0], servers[0]]), (error) => error.code === "same-index");
+  await assert.rejects(connect(["https://a.invalid/one", "https://a.invalid/two"]), (error) => error.code === "same-host");
   connection.close();
 });
 
