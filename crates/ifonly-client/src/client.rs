@@ -6,7 +6,7 @@
 //! server. No number of tolerated silent or lying servers changes this rule: these numbers are part
 //! of the manifest, so colluding servers in the majority could serve a manifest with a smaller
 //! threshold T. A user who knows what to expect can [pin](Pins) it; a manifest that does not match
-//! a pin is refused.
+//! a pin is refused. Servers with different root keys are refused too ([`crate::search`]).
 
 use crate::error::{ClientError, ServerFailure};
 use crate::query::profile::{Profile, ProfileValues};
@@ -161,11 +161,12 @@ pub(crate) fn compile(
     wishes.compile(own, offered.scheme(), offered.params())
 }
 
-/// A connection to the servers of one deployment, all of which serve the same manifest.
+/// A connection to the servers of one deployment, all of which serve the same manifest. Their root
+/// keys have been compared.
 pub struct Client {
     pub(crate) manifest: Manifest,
     /// The fingerprint of the servers' current root key.
-    root_key: Option<KeyFingerprint>,
+    key_fingerprint: Option<KeyFingerprint>,
     /// The server with index n is at position n − 1; `None` if it is not connected.
     pub(crate) assigned: Vec<Option<Arc<dyn Transport>>>,
     pub(crate) server_failures: Vec<ServerFailure>,
@@ -208,17 +209,28 @@ impl Client {
         pins.check(&manifest)?;
         let epoch = manifest.header_context().epoch;
         let responding = responding.iter().map(|(server, response)| {
-            let key = response.serves(json).and_then(|served| read_fingerprint(&served.key_fingerprints, epoch));
-            RespondingServer { server: server.clone(), index: response.index, key }
+            let fingerprint =
+                response.serves(json).and_then(|served| read_fingerprint(&served.key_fingerprints, epoch));
+            RespondingServer { server: server.clone(), index: response.index, fingerprint }
         });
         let (assigned, refused, misnumbered) = server_assignment::assign_servers(responding.collect(), &manifest)?;
         server_failures.extend(refused);
         let params = &manifest.fields().params;
-        let root_key = root_keys::compare(assigned.iter().flatten(), epoch, params.silent + params.lying)?;
+        let tolerated = params.silent + params.lying;
+        let key_fingerprint = root_keys::compare(assigned.iter().flatten(), epoch, tolerated)?;
         let assigned: Vec<_> = assigned.into_iter().map(|assigned| assigned.map(|assigned| assigned.server)).collect();
         let clock = assigned.iter().flatten().find_map(|server| server.clock());
         let arrived = clock.as_ref().map(|clock| clock.now());
-        Ok(Client { manifest, root_key, assigned, server_failures, misnumbered, clock, arrived, credentials: None })
+        Ok(Client {
+            manifest,
+            key_fingerprint,
+            assigned,
+            server_failures,
+            misnumbered,
+            clock,
+            arrived,
+            credentials: None,
+        })
     }
 
     /// Takes the credentials of every search from `source`.
@@ -232,8 +244,8 @@ impl Client {
     }
 
     /// The fingerprint of the servers' current root key, which they publish.
-    pub fn root_key(&self) -> Option<KeyFingerprint> {
-        self.root_key
+    pub fn key_fingerprint(&self) -> Option<KeyFingerprint> {
+        self.key_fingerprint
     }
 
     /// Servers that could not be connected or claimed a wrong index, and why.

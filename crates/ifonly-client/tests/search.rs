@@ -327,7 +327,7 @@ async fn another_key_is_tolerated_in_a_minority_of_servers() {
         match Client::connect(servers.collect(), &Pins::default()).await {
             Ok(client) => {
                 assert!(tolerated);
-                assert_eq!(client.root_key(), Some(RootKey::new(0, database.key).fingerprint()));
+                assert_eq!(client.key_fingerprint(), Some(RootKey::new(0, database.key).fingerprint()));
                 let answer = client.ask(&database.values(&[3, 2, 4, 1]), &WishList::default()).await.unwrap();
                 assert_eq!((answer.lying_servers, answer.found.len()), (vec![1], 1));
             }

@@ -15,11 +15,11 @@ pub(crate) fn compare<'a>(
     tolerated: usize,
 ) -> Result<Option<KeyFingerprint>, ClientError> {
     let servers: Vec<&RespondingServer> = servers.collect();
-    let keys: Vec<Option<KeyFingerprint>> = servers.iter().map(|server| server.key).collect();
+    let keys: Vec<Option<KeyFingerprint>> = servers.iter().map(|server| server.fingerprint).collect();
     let Some(vote) = Plurality::of(&keys) else { return Ok(None) };
     if vote.failure(tolerated).is_none() {
         return Ok(keys[vote.first]);
     }
-    let published = servers.iter().map(|server| (server.server.name(), server.key)).collect();
+    let published = servers.iter().map(|server| (server.server.name(), server.fingerprint)).collect();
     Err(ClientError::KeysDiffer { epoch, published })
 }

@@ -21,8 +21,8 @@ pub(crate) struct RespondingServer {
     pub(crate) server: Arc<dyn Transport>,
     /// The index that it claims.
     pub(crate) index: u8,
-    /// The fingerprint of its current root key, if it publishes one.
-    pub(crate) key: Option<KeyFingerprint>,
+    /// That of its current root key, if it publishes one.
+    pub(crate) fingerprint: Option<KeyFingerprint>,
 }
 
 type AssignedServers = Vec<Option<RespondingServer>>;

@@ -30,7 +30,7 @@ pub(crate) enum CommandError {
     /// Exit code 4: invalid input: a file, flag, profile or wish. No query about the user was sent.
     #[error("{0}")]
     Input(String),
-    /// Exit code 5: too few servers could be reached or answered.
+    /// Exit code 5: too few servers could be reached, compared or answered.
     #[error("{0}")]
     Servers(String),
     /// Exit code 6: servers contradict each other or sent malformed data. No result is shown.

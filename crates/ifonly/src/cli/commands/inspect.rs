@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     if args.subject.iter().all(|subject| subject.starts_with("http://") || subject.starts_with("https://")) {
         let pins = ifonly_client::Pins::default();
         let client = crate::cli::connection_args::run(args.connection.connect(&args.subject, &pins))?;
-        let key = client.root_key().map(|key| RootKeySummary { epoch: key.epoch, fingerprint: key.to_string() });
+        let key = client.key_fingerprint().map(|key| RootKeySummary { epoch: key.epoch, fingerprint: key.to_string() });
         print(args, client.manifest(), key)?;
         client.check_all_compared()?;
         return Ok(CommandOutcome::Success);
