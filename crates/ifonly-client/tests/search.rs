@@ -11,8 +11,9 @@ use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{
     Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport, WishList,
 };
+use ifonly_core::cost_check::confirm_under;
 use ifonly_core::scheme::{ConstraintKind, CostModel};
-use ifonly_core::search::{NearestRow, RecordRefusal, SearchError, confirm_under};
+use ifonly_core::search::{NearestRow, RecordRefusal, SearchError};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_values::manifest::OfferedScheme;
 use ifonly_values::record::Record;

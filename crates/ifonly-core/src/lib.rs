@@ -73,6 +73,7 @@ use ifonly_algebra::{decode, field, gf256, interpolate, keys, lifted, random, ro
 
 pub mod aont;
 pub mod candidates;
+pub mod cost_check;
 pub mod d_min;
 #[cfg(test)]
 mod describe;

@@ -194,7 +194,7 @@ impl Record {
         self.values.iter().find(|(name, _)| name == column).map(|(_, text)| text.as_str())
     }
 
-    /// The levels of the row, for [`confirm`](ifonly_core::search::confirm).
+    /// The levels of the row, for [`confirm`](ifonly_core::cost_check::confirm).
     pub fn levels(&self, schema: &Schema) -> Result<Vec<u16>, RecordError> {
         let encoded = schema.encode(|column| self.value(column).map(Value::from))?;
         // The cast cannot truncate: max levels are at most 65,535.

@@ -5,11 +5,12 @@ use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::row_function::Rows;
+use ifonly_core::cost_check::confirm;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::params::Params;
 use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::search::{Search, confirm};
+use ifonly_core::search::Search;
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_values::schema::{
     Decimal, Deviation, DeviationKind, EdgeRun, EncodedValue, Feature, FeatureKind, OneHot, Quantiser, Scale,

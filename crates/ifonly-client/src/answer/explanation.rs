@@ -8,8 +8,9 @@
 use crate::answer::sentence::sentence;
 use crate::client::PreparedQuestion;
 use crate::error::ClientError;
+use ifonly_core::cost_check::{CostCheck, check_cost};
 use ifonly_core::scheme::CostModel;
-use ifonly_core::search::{CostCheck, NearestRow, check_cost};
+use ifonly_core::search::NearestRow;
 use ifonly_values::manifest::Manifest;
 use ifonly_values::record::{GroupFacts, Record};
 use ifonly_values::schema::{Column, EncodedValue, FeatureKind, Notation, Schema, Value};

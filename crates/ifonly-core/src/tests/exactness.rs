@@ -4,13 +4,14 @@
 
 use super::common::{TestCase, assert_nearest, chance, for_all_schemes, play};
 use crate::candidates::DecodedCost;
+use crate::cost_check::confirm;
 use crate::field::{FieldElement, ModulusRule};
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use crate::row_function::Rows;
 use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::scheme::{ConstraintKind, DecodeRule, Phase};
-use crate::search::{NearestRow, confirm};
+use crate::search::NearestRow;
 use crate::secret_query::SecretQuery;
 
 /// The seed of the tests. `IFONLY_SEED` selects another one.

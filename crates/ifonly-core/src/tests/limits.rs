@@ -2,12 +2,13 @@
 //! which are refused.
 
 use crate::candidates::DecodedCost;
+use crate::cost_check::confirm_under;
 use crate::error::RecordRefusal;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::scheme::{self, Scheme};
-use crate::search::{NearestRow, confirm_under};
+use crate::search::NearestRow;
 use crate::secret_query::{SecretQuery, SecretQueryError};
 
 fn named(name: &str) -> &'static Scheme {

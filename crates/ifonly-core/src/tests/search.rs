@@ -3,6 +3,7 @@
 
 use super::common::{TestCase, best, chance, for_all_schemes};
 use crate::candidates::DecodedCost;
+use crate::cost_check::confirm;
 use crate::decode::DecodeError;
 use crate::field::ModulusRule;
 use crate::keys::RootKey;
@@ -11,7 +12,7 @@ use crate::random::{RandomSource, SeededRandom};
 use crate::row_function::{self, Rows, ScanJob};
 use crate::scheme::instance::{CommunicationCost, SchemeInstance};
 use crate::scheme::{self, Scheme};
-use crate::search::{HeaderContext, Search, SearchError, SearchResult, confirm};
+use crate::search::{HeaderContext, Search, SearchError, SearchResult};
 use crate::secret_query::SecretQuery;
 use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
 use crate::transcript::{Message, MessageKind};

@@ -6,6 +6,7 @@
 use super::super::common::TestCase;
 use super::{compare, hex, numbers, schemes};
 use crate::candidates::DecodedCost;
+use crate::cost_check::{CostCheck, check_cost};
 use crate::decode::DecodeError;
 use crate::field::ModulusRule;
 use crate::keys::RootKey;
@@ -13,7 +14,7 @@ use crate::params::Params;
 use crate::phase::PhaseError;
 use crate::random::SeededRandom;
 use crate::scheme::instance::SchemeInstance;
-use crate::search::{CostCheck, HeaderContext, Search, SearchError, SearchResult, check_cost};
+use crate::search::{HeaderContext, Search, SearchError, SearchResult};
 use crate::server_protocol::ServerProtocol;
 use crate::signature::{BundleId, RecordVerifier, SignatureContext, SigningKey};
 use crate::transcript::{Message, MessageKind};
